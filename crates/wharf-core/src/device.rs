@@ -18,10 +18,12 @@ pub use error::{DeviceError, Refusal};
 pub use listener::DeviceListener;
 
 use crate::pool::Cache;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::RawFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use wharf_mem::{Batch, Frame, Region};
+use wharf_packet::{flow_hash_seeded, traffic_class};
 
 /// Reason of frames that a device held when it was closed to be opened anew.
 pub const LOST: &str = "lost";
@@ -258,10 +260,26 @@ pub trait TxDevice: Device {
     fn set_patience(&mut self, _patience: Option<Duration>) {}
 }
 
-/// The buckets of flows by which a device thins what comes: high bits of [`wharf_packet::flow_hash`].
-pub const THIN_BUCKETS: usize = 1024;
+/// The flows of a class that a device which thins what comes tells apart, by high bits of their hash.
+pub const THIN_FLOWS: usize = 1024;
+/// The buckets by which it does: see [`thin_bucket`].
+pub const THIN_BUCKETS: usize = 8 * THIN_FLOWS;
 /// The part of each bucket's packets that passes, of `u32::MAX`.
 pub type Passes = [u32; THIN_BUCKETS];
+
+/// Returns the seed of the hash: another one in each process, or a sender could choose flows that share
+/// another's bucket.
+pub fn thin_seed() -> u64 {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    *SEED.get_or_init(|| RandomState::new().build_hasher().finish())
+}
+
+/// Returns a packet's bucket: its class, the upper three bits of its DSCP, and its flow. So an urgent flow
+/// shares none with others.
+pub fn thin_bucket(bytes: &[u8]) -> usize {
+    let class = usize::from(traffic_class(bytes).unwrap_or(0) >> 5);
+    class * THIN_FLOWS + (flow_hash_seeded(bytes, thin_seed()) >> (u64::BITS - THIN_FLOWS.ilog2())) as usize
+}
 
 /// The receive side of a device: one receive queue.
 pub trait RxDevice: Device {

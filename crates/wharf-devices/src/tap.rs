@@ -122,6 +122,10 @@ impl Tap {
         let leaves_uncut = matches!(offloads, Offloads::Tcp | Offloads::TcpUdp);
         let (sending, receiving, thinning) =
             (Sending::default(), Receiving::default(), Thinning::new(PacketBegin::Ethernet(SKB_LOAD_BYTES)));
+        if let Some(tap) = end.tap().filter(|tap| !tap.is_multi_queue()) {
+            // An interface that outlived a process that was killed has its filter.
+            _ = tap.filter(None);
+        }
         Ok(Self { end, sending, receiving, thinning, region: None, mode, leaves_uncut })
     }
 

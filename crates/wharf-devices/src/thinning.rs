@@ -3,15 +3,15 @@
 //!
 //! It runs in the time of whoever sends, or of the interrupt: the receiver does not pay for what its
 //! discipline would drop. It hashes plain TCP and UDP packets, without a VLAN tag in their bytes, as
-//! [`wharf_packet::flow_hash`] does; all others pass. A map has the part of each bucket that passes, and
-//! counts what is dropped. Its first entry says whether a setting is new, and since when the program has it:
-//! it holds for a second, so that everything passes after a kill, or while nobody receives. (The program
-//! takes the time: this process may be in another time namespace.) Where the kernel refuses the program,
-//! nothing is thinned.
+//! [`thin_bucket`](wharf_core::device::thin_bucket) does; all others pass. A map has the part of each bucket
+//! that passes, and counts what is dropped. Its first entry says whether a setting is new, and since when the
+//! program has it: it holds for a second, so that everything passes after a kill, or while nobody receives.
+//! (The program takes the time: this process may be in another time namespace.) Where the kernel refuses the
+//! program, nothing is thinned.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use wharf_core::device::{Passes, THIN_BUCKETS};
+use wharf_core::device::{Passes, THIN_BUCKETS, THIN_FLOWS, thin_seed};
 use wharf_packet::{ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, TCP, UDP};
 use wharf_sys::xdp::assembler::Condition::{Equal, NotEqual};
 use wharf_sys::xdp::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
@@ -31,12 +31,14 @@ const NEW: u64 = 1;
 const KNOWN: i32 = 2;
 /// Entries of the map for each queue.
 pub(crate) const ENTRIES: u32 = THIN_BUCKETS as u32 + 1;
-/// Bits of the hash that are the bucket.
-const BUCKET_SHIFT: i32 = (u64::BITS - THIN_BUCKETS.ilog2()) as i32;
+/// Bits of the hash that are not the bucket's.
+const HASH_SHIFT: i32 = (u64::BITS - THIN_FLOWS.ilog2()) as i32;
 
 /// Offsets on the program's stack, from its end: the key of a lookup in the map, and the packet's bytes.
 const KEY_AT: i16 = -8;
 const BYTES_AT: i16 = -56;
+/// The number of the queue's first entry, and once the packet's class is known that of the class.
+const KEPT_AT: i16 = KEY_AT + 4;
 /// The context, the protocol and later the entry, the ports and later the part that passes, the hash.
 const CONTEXT: Register = R6;
 const PROTOCOL: Register = R7;
@@ -151,7 +153,6 @@ struct Thinner<'a> {
 
 impl Thinner<'_> {
     fn thin(&mut self) {
-        const KEPT_AT: i16 = KEY_AT + 4;
         self.code.store(Word, R10, KEPT_AT, R0);
         self.look_up();
         self.code.copy(R7, R0);
@@ -168,7 +169,7 @@ impl Thinner<'_> {
         self.code.add(R8, HOLDS_NS);
         self.code.jump_if_beyond(R0, R8, self.ends.passed);
         self.hash();
-        self.code.shift_right(HASH, BUCKET_SHIFT);
+        self.code.shift_right(HASH, HASH_SHIFT);
         self.code.load(Word, R0, R10, KEPT_AT);
         self.code.add_register(R0, HASH);
         self.code.add(R0, 1);
@@ -217,7 +218,7 @@ impl Thinner<'_> {
         const IP_AT: i16 = BYTES_AT + 4;
         const IPV4_FRAGMENT_MASK: u16 = 0x3fff;
         let (ipv6, ports, known) = (self.code.label(), self.code.label(), self.code.label());
-        self.code.set(HASH, 0);
+        self.code.set_wide(HASH, thin_seed());
         if self.begin == PacketBegin::Ip {
             self.load_bytes(0, 24, IP_AT);
             self.code.load(Byte, R0, R10, IP_AT);
@@ -234,11 +235,17 @@ impl Thinner<'_> {
         self.code.load(Half, R0, R10, IP_AT + 6);
         self.code.and(R0, network_half(IPV4_FRAGMENT_MASK));
         self.code.jump_if(R0, NotEqual, 0, self.ends.passed);
+        self.code.load(Byte, R0, R10, IP_AT + 1);
+        self.code.shift_right(R0, 5);
+        self.add_class();
         self.code.load(Byte, PROTOCOL, R10, IP_AT + 9);
         self.code.load(Word, PORTS, R10, IP_AT + 20);
         self.add_stack(IP_AT + 12);
         self.code.jump(ports);
         self.code.place(ipv6);
+        self.code.load(Byte, R0, R10, IP_AT);
+        self.code.shift_right(R0, 1);
+        self.add_class();
         self.code.load(Byte, PROTOCOL, R10, IP_AT + 6);
         self.load_bytes(8, 36, BYTES_AT);
         self.code.load(Word, PORTS, R10, BYTES_AT + 32);
@@ -253,6 +260,18 @@ impl Thinner<'_> {
         self.code.set_wide(R5, 0xff51_afd7_ed55_8ccd);
         self.code.multiply_register(HASH, R5);
         self.mix();
+    }
+
+    /// Goes on to the entries of the packet's class, the lower bits of R0. A device that makes headers of its
+    /// own makes all of class 0.
+    fn add_class(&mut self) {
+        if self.begin != PacketBegin::Ip {
+            self.code.and(R0, 7);
+            self.code.shift_left(R0, THIN_FLOWS.ilog2() as i32);
+            self.code.load(Word, R1, R10, KEPT_AT);
+            self.code.add_register(R0, R1);
+            self.code.store(Word, R10, KEPT_AT, R0);
+        }
     }
 
     fn add_stack(&mut self, at: i16) {

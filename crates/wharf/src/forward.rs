@@ -130,8 +130,8 @@ pub struct ForwardSettings {
     pub frames: Option<u32>,
     /// Bytes of each: [`FRAME_BYTES`], or [`SUPER_FRAME_BYTES`] between such ends.
     pub frame_bytes: Option<u32>,
-    /// Makes the discipline of each direction: a FIFO of 1000 packets.
-    pub qdisc: MakeQdisc,
+    /// Make the disciplines of each direction, that of the first end's arrivals first: FIFOs of 1000 packets.
+    pub qdisc: [MakeQdisc; 2],
     /// Packets that a discipline holds, all bands together: 1000. A larger one gets more memory by default, or a full discipline would
     /// leave none to receive into.
     pub qdisc_packets: u32,
@@ -154,10 +154,11 @@ pub struct ForwardSettings {
 
 impl Default for ForwardSettings {
     fn default() -> Self {
+        let fifo = |_: &PagePool| -> Box<dyn Qdisc> { Box::new(Fifo::new(FifoLimit::Packets(FIFO_PACKETS))) };
         Self {
             frames: None,
             frame_bytes: None,
-            qdisc: Box::new(|_| Box::new(Fifo::new(FifoLimit::Packets(FIFO_PACKETS)))),
+            qdisc: [Box::new(fifo), Box::new(fifo)],
             qdisc_packets: FIFO_PACKETS as u32,
             longest_bytes: None,
             byte_limits: Bounds::LEARN,

@@ -104,7 +104,7 @@ fn settings(args: &ForwardArgs, in_force: &Settings) -> ForwardSettings {
         longest_bytes: in_force.bucket().map(|rate| args.bucket.unwrap_or_else(|| millisecond_bytes(rate))),
         byte_limits: args.bql,
         small_queues: in_force.small_queues.0,
-        qdisc: in_force.make_qdisc(),
+        qdisc: [in_force.make_qdisc(), in_force.make_qdisc()],
         drop_tail: in_force.when_full == WhenFull::DropTail,
         poller: poller::Settings { mode: args.poll, ..poller::Settings::default() },
         pollers: args.pollers,

@@ -141,8 +141,8 @@ impl Settings {
         is_long.then(|| format!("qdisc={}: {has_room}", qdisc_text(&qdisc)))
     }
 
-    /// Returns a maker of the disciplines of all queues, behind token buckets that share the rate if there is
-    /// one.
+    /// Returns a maker of the disciplines of a direction's queues, behind token buckets that share the rate
+    /// if there is one.
     pub(crate) fn make_qdisc(&self) -> MakeQdisc {
         let (qdisc, when_full, rate) = (self.limited_qdisc(), self.when_full, self.bucket());
         let group = RateGroup::default();

@@ -54,6 +54,14 @@ impl Member {
         std::mem::replace(&mut self.parts, parts) != parts
     }
 
+    /// Notes that it has no packets any more though none has left: they were dropped, by now, or taken out,
+    /// at 0.
+    pub(super) fn rest(&self, now_ns: u64) {
+        if self.place.is_some_and(|place| self.group.0[place].load(Relaxed) == NOW) {
+            self.note(now_ns, false);
+        }
+    }
+
     /// Notes whether it has packets after some have left.
     pub(super) fn note(&self, now_ns: u64, has_packets: bool) {
         if let Some(place) = self.place {

@@ -202,6 +202,13 @@ impl<Q: Qdisc> Tbf<Q> {
         !self.head.is_empty()
     }
 
+    /// Has the others of its group share its part, if it is empty.
+    fn rest(&self, now_ns: u64) {
+        if let Some(member) = self.member.as_ref().filter(|_| self.is_empty()) {
+            member.rest(now_ns);
+        }
+    }
+
     /// The bytes that the next frame counts as.
     fn head_cost_bytes(&self) -> u64 {
         if self.rate.counts_packets { self.head_packets_bytes } else { self.head_bytes }
@@ -229,6 +236,7 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
 
     fn dequeue(&mut self, cx: &mut QdiscContext<'_>, to: &mut Batch, limit: Limit) {
         if !self.load(cx) {
+            self.rest(cx.now_ns());
             return;
         }
         self.fill(cx.now_ns());
@@ -271,6 +279,7 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
     fn purge(&mut self, to: &mut Batch) {
         to.append(&mut self.head, 1);
         self.inner.purge(to);
+        self.rest(0);
     }
 
     /// False: each frame has to be counted.

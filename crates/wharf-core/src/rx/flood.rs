@@ -6,7 +6,8 @@
 //! nothing is dropped passes whole, whatever comes beside it.
 
 use crate::device::{Passes, RxDevice, THIN_BUCKETS};
-use crate::tx::feeding::{bucket_of, take_drops};
+use crate::tx::feeding::{Drops, Feeding, FeedingGuard, bucket_of, packets_of};
+use std::sync::Arc;
 use wharf_mem::{Frame, Region};
 
 /// Time for which polls all spend their budget: what comes is more than can be transmitted, and no burst. It
@@ -29,6 +30,8 @@ pub(super) struct Flood {
     until_ns: Option<u64>,
     settle_at_ns: u64,
     arrived: Box<[u32; THIN_BUCKETS]>,
+    /// What of it was dropped.
+    drops: Arc<Drops>,
     passes: Box<Passes>,
     /// True if the device has been told what to let through.
     is_told: bool,
@@ -37,7 +40,8 @@ pub(super) struct Flood {
 impl Default for Flood {
     fn default() -> Self {
         let (arrived, passes) = (Box::new([0; THIN_BUCKETS]), Box::new([u32::MAX; THIN_BUCKETS]));
-        Self { full_since_ns: None, until_ns: None, settle_at_ns: 0, arrived, passes, is_told: false }
+        let (full_since_ns, until_ns, settle_at_ns) = (None, None, 0);
+        Self { full_since_ns, until_ns, settle_at_ns, arrived, drops: Arc::default(), passes, is_told: false }
     }
 }
 
@@ -46,7 +50,16 @@ impl Flood {
         self.until_ns.is_some_and(|ns| now_ns() < ns)
     }
 
-    /// Notes whether a poll has spent its budget.
+    /// Begins a poll.
+    pub(super) fn begin(&self, is_on: bool) -> FeedingGuard {
+        self.drops.set_on(is_on);
+        match is_on {
+            true => Feeding::Flood.begin(Some(self.drops.clone())),
+            false => Feeding::Arrivals.begin(None),
+        }
+    }
+
+    /// Notes whether a poll has spent its budget, or a lane had no room for what came.
     pub(super) fn note_full(&mut self, is_full: bool, is_on: bool, now_ns: u64) {
         self.full_since_ns = is_full.then(|| self.full_since_ns.unwrap_or(now_ns));
         if is_full && (is_on || self.full_since_ns.is_some_and(|ns| now_ns.saturating_sub(ns) >= FLOOD_NS)) {
@@ -57,21 +70,21 @@ impl Flood {
     /// Counts what has come, and sets from time to time what `device` lets through.
     #[cold]
     pub(super) fn settle(&mut self, device: &mut dyn RxDevice, came: &[Frame], region: &Region, now_ns: u64) {
-        came.iter().for_each(|frame| self.arrived[bucket_of(frame, region)] += 1);
+        came.iter().for_each(|frame| self.arrived[bucket_of(frame, region)] += packets_of(frame, region));
         if now_ns < self.settle_at_ns {
             return;
         }
         self.settle_at_ns = now_ns + SETTLE_NS;
         let (mut has_dropped, mut is_thinned) = (false, false);
-        take_drops(|bucket, dropped| {
-            let arrived = std::mem::take(&mut self.arrived[bucket]);
+        for (bucket, arrived) in self.arrived.iter_mut().enumerate() {
+            let (arrived, dropped) = (std::mem::take(arrived), self.drops.take(bucket));
             let most = (FOR_EACH * u64::from(arrived.saturating_sub(dropped))).max(AT_LEAST);
             let before = u64::from(self.passes[bucket]).max(PASSES_MIN);
             let after = (before * most / u64::from(arrived).max(1)).min(2 * before);
             self.passes[bucket] = u32::try_from(after).unwrap_or(u32::MAX);
             has_dropped |= dropped > 0;
             is_thinned |= after < u64::from(u32::MAX);
-        });
+        }
         if has_dropped || is_thinned {
             self.until_ns = Some(now_ns + FLOOD_NS);
         }
@@ -83,6 +96,11 @@ impl Flood {
         }
     }
 
+    /// Returns within which time the device is to be told again, if it has been told.
+    pub(super) fn end_due_ns(&self) -> Option<u64> {
+        self.is_told.then_some(FLOOD_NS)
+    }
+
     /// Has `device` let everything through again, if that is not so.
     #[inline]
     pub(super) fn end(&mut self, device: &mut dyn RxDevice) {
@@ -90,5 +108,19 @@ impl Flood {
             self.passes.fill(u32::MAX);
             device.thin(None);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rx::tests::Long;
+
+    #[test]
+    fn a_device_that_thins_is_polled_within_the_time_of_a_flood() {
+        let mut flood = Flood { is_told: true, ..Flood::default() };
+        assert_eq!(flood.end_due_ns(), Some(FLOOD_NS), "nothing notifies of the end");
+        flood.end(&mut Long::default());
+        assert_eq!(flood.end_due_ns(), None);
     }
 }

@@ -7,7 +7,7 @@ use crate::device::{DeviceError, RxDevice};
 use crate::monitor::{Link, Monitor, Watched};
 use crate::poller::poll_target::PollTarget;
 use crate::poller::schedule::{IrqChange, PollOutcome};
-use crate::tx::feeding::Feeding;
+use crate::tx::feeding::{Feeding, take_held};
 use crate::tx::queue::{TxQueue, poll_queue};
 use crate::wakeup::Call;
 use std::os::fd::RawFd;
@@ -94,7 +94,7 @@ impl RxShared {
             return (PollOutcome { over: true, ..PollOutcome::default() }, true);
         }
         let is_flood = state.flood.is_on(|| self.now_ns(state));
-        let _feeding = if is_flood { Feeding::Flood } else { Feeding::Arrivals }.begin();
+        let _feeding = state.flood.begin(is_flood);
         if state.has_memory() {
             self.completions.iter().for_each(TxQueue::poll);
         } else {
@@ -106,8 +106,9 @@ impl RxShared {
         let budget = if state.hand_over() && !self.ended.load(Relaxed) { budget_packets as usize } else { 0 };
         let mut found = self.receive(state, irq, away, budget_packets, budget);
         let mut is_through = state.hand_over();
+        let is_held = take_held() && had_packets && budget == 0;
         // A side that waits floods nothing.
-        let is_full = budget > 0 && found.received as usize >= budget && !state.holds_back;
+        let is_full = (is_held || budget > 0 && found.received as usize >= budget) && !state.holds_back;
         let now_ns = if is_full { self.now_ns(state) } else { 0 };
         state.flood.note_full(is_full, is_flood, now_ns);
         if is_full && is_flood {
@@ -142,7 +143,9 @@ impl RxShared {
     #[cold]
     fn gather(&self, state: &mut RxState, away: bool, budget: usize, found: &mut PollOutcome) -> bool {
         let (mut is_through, mut rounds) = (state.burst.is_empty(), 1);
-        while is_through && rounds < FLOOD_ROUNDS && !self.ended.load(Relaxed) {
+        // Receivers hear of what has come after the poll, and have an inbox of a few budgets.
+        let rounds_max = if self.inboxes.get().is_some() { 1 } else { FLOOD_ROUNDS };
+        while is_through && rounds < rounds_max && !self.ended.load(Relaxed) {
             let next = self.receive(state, IrqChange::Keep, away, 0, budget);
             is_through = state.hand_over();
             let (received, sent) = (found.received + next.received, found.sent + next.sent);
@@ -209,7 +212,8 @@ impl RxShared {
             }
         };
         let dues = [found.due_ns, seen.due_ns].into_iter().flatten();
-        found.due_ns = dues.min();
+        // Nothing else brings the poller back to end the thinning.
+        found.due_ns = dues.chain(flood.end_due_ns()).min();
         (found.received, found.receives) = (seen.received, seen.receives);
         found.more |= seen.received as usize >= budget && budget > 0;
         found

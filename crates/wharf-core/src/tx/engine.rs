@@ -66,6 +66,11 @@ pub trait Sink {
     /// Charges `sender` for `bytes` less, while the frames are still out (`skb_orphan`).
     fn release(&mut self, _sender: u16, _bytes: u32) {}
 
+    /// Notes packets that are dropped for lack of room: see [`crate::tx::feeding`].
+    fn note_drops(&self, frames: &[Frame], region: &Region) {
+        note_drops(frames, region);
+    }
+
     /// Recycles all frames of `done`, whose bytes were released before.
     fn recycle_released(&mut self, done: &mut Batch) {
         self.recycle(done);
@@ -186,7 +191,7 @@ impl TxEngine {
         let Self { root, passing, netdev, .. } = self;
         let count = |(reason, count)| netdev.counters.qdisc_dropped(reason, count);
         while root.take_dropped(passing, count) > 0 {
-            note_drops(passing.frames(), root.region());
+            sink.note_drops(passing.frames(), root.region());
             sink.recycle(passing);
         }
     }

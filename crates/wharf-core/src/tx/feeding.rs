@@ -7,11 +7,13 @@
 //! transmits them in slices that are short by the clock (the kernel weighs the two by `dev_weight_rx_bias`
 //! and `dev_weight_tx_bias`).
 
-use crate::device::THIN_BUCKETS;
+use crate::device::{THIN_BUCKETS, thin_bucket};
+use crate::qdisc::wire_packets;
 use std::cell::Cell;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use wharf_mem::{Frame, Region};
-use wharf_packet::flow_hash;
 
 /// What the calling thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,25 +29,84 @@ pub(crate) enum Feeding {
 
 thread_local! {
     static NOW: Cell<Feeding> = const { Cell::new(Feeding::Nothing) };
-    /// Packets that were dropped for lack of room in a flood, by bucket.
-    static DROPS: [Cell<u32>; THIN_BUCKETS] = const { [const { Cell::new(0) }; THIN_BUCKETS] };
+    /// What the flood that the thread handles counts its drops in.
+    static DROPS: Cell<Option<Arc<Drops>>> = const { Cell::new(None) };
+    /// A sender has held packets back for lack of room in its lane.
+    static HELD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns the bucket of a packet's flow.
-pub(crate) fn bucket_of(frame: &Frame, region: &Region) -> usize {
-    (flow_hash(region.bytes(frame).unwrap_or_default()) >> (u64::BITS - THIN_BUCKETS.ilog2())) as usize
+/// Packets of one receive queue that were dropped for lack of room in a flood, by bucket. Whichever thread
+/// drops them counts.
+#[derive(Debug)]
+pub(crate) struct Drops {
+    counts: Box<[AtomicU32; THIN_BUCKETS]>,
+    is_on: AtomicBool,
 }
 
-/// Notes packets that are dropped for lack of room, if a flood is why.
-pub(crate) fn note_drops(frames: &[Frame], region: &Region) {
-    if Feeding::now() == Feeding::Flood {
-        DROPS.with(|drops| frames.iter().for_each(|frame| drops[bucket_of(frame, region)].update(|n| n + 1)));
+impl Default for Drops {
+    fn default() -> Self {
+        let counts = Box::new([const { AtomicU32::new(0) }; THIN_BUCKETS]);
+        Self { counts, is_on: AtomicBool::new(false) }
     }
 }
 
-/// Shows to `see` the drops of each bucket since the last call.
-pub(crate) fn take_drops(mut see: impl FnMut(usize, u32)) {
-    DROPS.with(|drops| drops.iter().enumerate().for_each(|(bucket, count)| see(bucket, count.take())));
+impl Drops {
+    /// True during the flood.
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Relaxed)
+    }
+
+    pub(crate) fn set_on(&self, is_on: bool) {
+        if self.is_on() != is_on {
+            self.is_on.store(is_on, Relaxed);
+        }
+    }
+
+    /// Returns the drops of `bucket` since the last call.
+    pub(crate) fn take(&self, bucket: usize) -> u32 {
+        let count = &self.counts[bucket];
+        if count.load(Relaxed) == 0 { 0 } else { count.swap(0, Relaxed) }
+    }
+
+    pub(crate) fn add(&self, frames: &[Frame], region: &Region) {
+        for frame in frames {
+            self.counts[bucket_of(frame, region)].fetch_add(packets_of(frame, region), Relaxed);
+        }
+    }
+}
+
+/// Returns the bucket of a packet.
+pub(crate) fn bucket_of(frame: &Frame, region: &Region) -> usize {
+    thin_bucket(region.bytes(frame).unwrap_or_default())
+}
+
+/// Returns the packets that a frame counts as: a super-packet may be cut before it is dropped.
+pub(crate) fn packets_of(frame: &Frame, region: &Region) -> u32 {
+    wire_packets(frame, region) as u32
+}
+
+/// Notes packets that are dropped for lack of room, if a flood that this thread handles is why.
+pub(crate) fn note_drops(frames: &[Frame], region: &Region) {
+    if let Some(drops) = drops() {
+        drops.add(frames, region);
+    }
+}
+
+/// Returns what the flood that this thread handles counts its drops in.
+pub(crate) fn drops() -> Option<Arc<Drops>> {
+    let drops = DROPS.take();
+    DROPS.set(drops.clone());
+    drops
+}
+
+/// Notes that a sender holds packets back for lack of room in its lane, and that no band is full.
+pub(crate) fn note_held() {
+    HELD.set(true);
+}
+
+/// Returns whether one has since the last call.
+pub(crate) fn take_held() -> bool {
+    HELD.take()
 }
 
 impl Feeding {
@@ -54,19 +115,20 @@ impl Feeding {
         NOW.get()
     }
 
-    /// Says what the calling thread does until the guard is dropped.
-    pub(crate) fn begin(self) -> FeedingGuard {
-        FeedingGuard(NOW.replace(self))
+    /// Says what the calling thread does, and what it counts drops in, until the guard is dropped.
+    pub(crate) fn begin(self, drops: Option<Arc<Drops>>) -> FeedingGuard {
+        FeedingGuard(NOW.replace(self), DROPS.replace(drops))
     }
 }
 
 /// Restores what the thread did before.
 #[derive(Debug)]
-pub(crate) struct FeedingGuard(Feeding);
+pub(crate) struct FeedingGuard(Feeding, Option<Arc<Drops>>);
 
 impl Drop for FeedingGuard {
     fn drop(&mut self) {
         NOW.set(self.0);
+        DROPS.set(self.1.take());
     }
 }
 
@@ -111,7 +173,7 @@ impl Slice {
     }
 
     /// Notes that `sent` packets have been transmitted by now, and whether packets are left. Returns the time
-    /// that it took.
+    /// that it took. A run that goes on after this has begun another slice.
     pub(crate) fn end(&mut self, sent: u32, now_ns: u64, is_left: bool) -> u64 {
         let took_ns = now_ns.saturating_sub(self.began_ns);
         let before_ns = self.began_ns.saturating_sub(self.ended_ns);
@@ -121,7 +183,47 @@ impl Slice {
         } else if sent >= self.packets && took_ns < may_take_ns / 2 {
             self.packets *= 2;
         }
-        (self.is_fed, self.ended_ns) = (is_left, now_ns);
+        (self.is_fed, self.ended_ns, self.began_ns) = (is_left, now_ns, now_ns);
         took_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::PagePool;
+    use wharf_mem::{Batch, Meta};
+    use wharf_packet::gso::GSO_TCPV4;
+
+    #[test]
+    fn a_super_packet_counts_as_its_segments() {
+        let pool = PagePool::builder().frames(4).huge_pages(false).build().unwrap();
+        let (mut cache, mut batch) = (pool.cache("test").unwrap(), Batch::new(1));
+        cache.take(&mut batch, 1, 54 + 1000).unwrap();
+        let (frame, drops) = (&mut batch.frames_mut()[0], Drops::default());
+        pool.region().bytes_mut(frame).unwrap()[34 + 12] = 5 << 4;
+        let (gso_kind, needs_checksum) = (GSO_TCPV4, true);
+        let meta = Meta {
+            gso_bytes: 100,
+            gso_kind,
+            needs_checksum,
+            checksum_start: 34,
+            checksum_offset: 16,
+            ..Meta::default()
+        };
+        pool.region().set_meta(frame, &meta).unwrap();
+        drops.add(batch.frames(), pool.region());
+        assert_eq!((0..THIN_BUCKETS).map(|bucket| drops.take(bucket)).sum::<u32>(), 10);
+        cache.give(&mut batch).unwrap();
+    }
+
+    #[test]
+    fn a_slice_that_ends_twice_is_counted_once() {
+        let mut slice = Slice::default();
+        slice.feed();
+        assert_eq!(slice.begin(|| 1_000), Some(FIRST_PACKETS));
+        assert_eq!(slice.end(10, 5_000, true), 4_000);
+        assert_eq!(slice.end(1, 6_000, false), 1_000, "since the first end");
+        assert_eq!(slice.begin(|| 7_000), None);
     }
 }

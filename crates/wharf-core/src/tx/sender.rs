@@ -39,6 +39,7 @@ use crate::host::Wake;
 use crate::pool::{Burst, Cache, Packet, PagePool, PoolError};
 use crate::sg_writer::Memory;
 use crate::tx::engine::BULK_PACKETS_MAX;
+use crate::tx::feeding::Drops;
 use crate::tx::queue::waiters::Need;
 use crate::tx::queue::{ControlMessage, Shared};
 use crate::tx::sender::biased_owner::BiasedOwner;
@@ -81,6 +82,8 @@ pub struct Sender {
     is_drop_tail: bool,
     /// The last change of the queue's settings that this sender has put into force.
     settings_version: u32,
+    /// The flood that its queue knows to come by it.
+    flood: Option<Arc<Drops>>,
     counters: Arc<SenderCounters>,
 }
 

@@ -1,11 +1,15 @@
 //! Drop policies: exactly the packets that do not fit are counted, where they were dropped.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use wharf_core::delegate;
+use wharf_core::device::{Completions, Device, DeviceError, Notify, TxDevice};
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::{DROP_HEAD, Fifo, FifoLimit, Prio, Qdisc, WhenFull};
 use wharf_core::queue::TxQueue;
+use wharf_core::sender::Sender;
 use wharf_core::wait::Wait;
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::{assert_conserved, builder, numbered, pool};
@@ -139,6 +143,59 @@ fn drop_head_drops_only_from_the_full_band() {
     assert_eq!(control.sent(), [0, 1, 2, 3, 25, 26, 27, 28, 29]);
     assert_eq!(queue.counters().failures(), [(DROP_HEAD, 15)]);
     drop(sender);
+    assert_conserved(&queue);
+}
+
+/// A gate whose `reap` makes a call: the calling thread owns the queue.
+struct Calls {
+    gate: Gate,
+    call: Call,
+}
+
+type Call = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
+impl Notify for Calls {}
+
+impl Device for Calls {
+    delegate!(gate: name, attach, visit, close);
+}
+
+impl TxDevice for Calls {
+    delegate!(gate: info, transmit, outstanding);
+
+    fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
+        let call = self.call.lock().unwrap().take();
+        call.into_iter().for_each(|call| call());
+        self.gate.reap(budget, urgent, into)
+    }
+}
+
+/// One band is full, the lane too, and its owner does not come: packets of another band are dropped.
+#[test]
+fn drop_tail_ends_at_a_full_lane_whichever_bands_are_full() {
+    let (pool, call, (gate, control)) = (pool(256), Call::default(), Gate::new(1));
+    let device = Calls { gate, call: Arc::clone(&call) };
+    let queue = builder(&pool, device).qdisc(Box::new(Prio::new(4))).lane_frames(8).build().unwrap();
+    let (mut fills, mut drops) = (queue.sender("fills").unwrap(), queue.sender("drops").unwrap());
+    for n in 0..8 {
+        let mut burst = numbered(&mut fills, n, 1, 64);
+        _ = fills.send(&mut burst, Wait::Never).unwrap();
+    }
+    let urgent = |sender: &mut Sender, count| {
+        let mut burst = numbered(sender, 100, count, 64);
+        burst.packets_mut().for_each(|mut packet| packet.set_priority(6));
+        burst
+    };
+    let (mut burst, (told, dropped)) = (urgent(&mut drops, 16), channel());
+    *call.lock().unwrap() = Some(Box::new(move || {
+        told.send(drops.send_or_drop(&mut burst, Wait::Never).unwrap().dropped).unwrap();
+    }));
+    let mut burst = urgent(&mut fills, 1);
+    _ = fills.send(&mut burst, Wait::Never).unwrap();
+    assert_eq!(dropped.recv().unwrap(), 8);
+    drop((fills, burst));
+    open(&control);
+    assert!(queue.drain(Duration::MAX));
     assert_conserved(&queue);
 }
 

@@ -3,9 +3,23 @@
 
 mod rig;
 
-use rig::{END_NS, FLOOD, Load, MS, PACKET_BYTES, SPARSE, SPARSE_FROM_NS, SPARSE_NS, Seen, forward};
+use rig::{
+    END_NS, End, FLOOD, Line, Load, MS, PACKET_BYTES, SPARSE, SPARSE_FROM_NS, SPARSE_NS, Seen, VirtualWait,
+    bucket_of, forward, path, run,
+};
+use std::sync::Arc;
 use wharf_core::bql::Bounds;
+use wharf_core::device::{AnyDevice, THIN_FLOWS, thin_bucket};
+use wharf_core::host::Clock;
+use wharf_core::poller::{Poller, Settings};
+use wharf_core::qdisc::contract::write_packet;
 use wharf_core::qdisc::{FqCodel, FqCodelOptions, Prio, Qdisc, WhenFull};
+use wharf_core::queue::{Claimants, TxQueue};
+use wharf_core::rx::{Receiver, RxQueue};
+use wharf_core::wait::Wait;
+use wharf_packet::flow_hash;
+use wharf_testkit::pool;
+use wharf_testkit::threads::{TestClock, TestPark};
 
 fn fq_codel() -> Box<dyn Qdisc> {
     let when_full = WhenFull::DropHead;
@@ -57,6 +71,89 @@ fn a_device_that_thins_leaves_the_time_to_transmit() {
         assert!(thinned > 300_000 && seen.thinned[usize::from(SPARSE)] == 0, "{load:?}: {:?}", seen.thinned);
         assert!(!is_fair || fairness(&seen) > 0.9, "{load:?}: {:?}", seen.sent);
     }
+}
+
+#[test]
+fn buckets_cannot_be_told_from_the_flows() {
+    let mut bytes = [0; PACKET_BYTES as usize];
+    let is_same = |flow: &u16| {
+        write_packet(&mut bytes, *flow, 0, 0);
+        thin_bucket(&bytes) == (flow_hash(&bytes) >> 54) as usize
+    };
+    assert!((0..64).filter(is_same).count() < 8, "the hash has a seed");
+}
+
+/// Receivers that take all after each poll: no poll receives more than their inboxes hold.
+#[test]
+fn receivers_that_keep_up_lose_nothing_in_a_flood() {
+    let (clock, pool) = (Arc::new(TestClock::default()), pool(4096));
+    let line = Line::new(&clock, Load { apart_ns: 50, flows: 8, ..FLOOD });
+    let queue = TxQueue::builder_of(
+        &pool,
+        AnyDevice::Tx(Box::new(End::new(&line))),
+        clock.clone(),
+        Arc::new(TestPark),
+    );
+    let queue = queue.unwrap().build().unwrap();
+    let open =
+        |handler| RxQueue::new(Box::new(End::new(&line)), &pool, std::slice::from_ref(&queue), handler);
+    let (by, park) = (|bytes: &[u8]| u64::from(bytes[35]), Arc::new(TestPark));
+    let receivers = Receiver::several_behind_poller(&pool, clock.clone(), park, 2, by, open);
+    let mut receivers = receivers.unwrap();
+    let mut poller = Poller::new(Box::new(VirtualWait(clock.clone())), Settings::default());
+    poller.add_receiver(receivers[0].queue());
+    let (mut poller, mut taken, mut burst) = (poller.begin(), 0, pool.burst(256));
+    while clock.now_ns() < END_NS / 2 {
+        poller.step(u64::MAX);
+        for receiver in &mut receivers {
+            while receiver.recv(&mut burst, Wait::Never).unwrap() > 0 {
+                taken += burst.len();
+                burst.clear();
+            }
+        }
+    }
+    drop(poller);
+    let mut drops = 0;
+    receivers[0].queue().drops(&mut |_, count| drops += count);
+    assert!(drops == 0 && taken > 100_000, "{drops} and {taken}");
+}
+
+/// A flood whose flow has the urgent one's hash: the class tells them apart.
+#[test]
+fn an_urgent_flow_is_not_thinned_with_a_flood_of_its_hash() {
+    let flow_of = |flow| bucket_of(flow) % THIN_FLOWS;
+    let first = (1..=u16::MAX).find(|&flow| flow_of(flow) == flow_of(SPARSE)).unwrap();
+    let load = Load { first, thins: true, receive_ns: 400, ..FLOOD };
+    let (seen, _, _) = forward(load, prio(), true);
+    assert_spared(&seen, load, 2 * MS, 0.85);
+    assert!(seen.thinned[usize::from(first)] > 300_000 && seen.thinned[0] == 0);
+}
+
+/// The handler's thread never transmits: the queue's pollers do, and drop.
+#[test]
+fn a_flood_by_a_queue_that_others_transmit_is_one_too() {
+    for flows in [1, 8] {
+        let clock = Arc::new(TestClock::default());
+        let load = Load { flows, thins: true, receive_ns: 400, ..FLOOD };
+        let path = path(&clock, load, fq_codel(), false);
+        path.1.set_claimants(Claimants::Pollers);
+        run(&clock, std::slice::from_ref(&path));
+        let seen = &path.0.lock().unwrap().seen;
+        let turn_ns = u64::from(flows) * u64::from(1514 / PACKET_BYTES + 1) * load.transmit_ns;
+        assert_spared(seen, load, 2 * MS + turn_ns, 0.8);
+        assert!(seen.thinned.iter().sum::<u64>() > 300_000, "{:?}", seen.thinned);
+    }
+}
+
+/// Two floods on one poller: what one of them drops is not the other's.
+#[test]
+fn floods_of_two_receive_queues_leave_each_its_half() {
+    let clock = Arc::new(TestClock::default());
+    let load = Load { thins: true, receive_ns: 400, ..FLOOD };
+    let paths = [(); 2].map(|()| path(&clock, load, fq_codel(), false));
+    run(&clock, &paths);
+    let sent = paths.each_ref().map(|(line, ..)| line.lock().unwrap().seen.sent[1]);
+    assert!(10 * sent[0].abs_diff(sent[1]) < sent[0] + sent[1], "{sent:?}");
 }
 
 #[test]

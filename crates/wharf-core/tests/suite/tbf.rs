@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::qdisc::{
-    Fifo, FifoLimit, Limit, Prio, Rate, RateGroup, RootQdisc, TBF_RATE_MAX, Tbf, set_priority, wire_bytes,
-    wire_packets,
+    Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Prio, Qdisc, Rate, RateGroup, RootQdisc, TBF_RATE_MAX,
+    Tbf, WhenFull, set_priority, wire_bytes, wire_packets,
 };
 use wharf_mem::{Batch, Meta};
 use wharf_packet::gso::GSO_TCPV4;
@@ -37,7 +37,7 @@ impl Rig {
         Self::of(Tbf::new(Fifo::new(FifoLimit::Packets(256)), rate), Arc::default())
     }
 
-    fn of(tbf: Tbf<Fifo>, clock: Arc<Time>) -> Self {
+    fn of(tbf: Tbf<impl Qdisc + 'static>, clock: Arc<Time>) -> Self {
         let pool = PagePool::builder().frames(512).huge_pages(false).build().unwrap();
         let tbf = RootQdisc::new(Box::new(tbf), pool.region(), clock.clone());
         Self { clock, cache: pool.cache("test").unwrap(), tbf, out: Batch::new(256) }
@@ -121,6 +121,38 @@ fn queues_of_a_group_share_one_rate() {
             let part = wanted / active as f64;
             assert!(sent.iter().all(|&sent| (sent as f64 / part - 1.0).abs() < 0.02), "{sent:?}");
         }
+    }
+}
+
+/// A queue whose packets are dropped or taken out has no part of the rate any more.
+#[test]
+fn packets_that_do_not_leave_take_no_part_of_the_rate() {
+    for is_purged in [false, true] {
+        let (clock, group) = (Arc::<Time>::default(), RateGroup::default());
+        let options = FqCodelOptions { when_full: WhenFull::DropHead, ..FqCodelOptions::default() };
+        let bucket = |qdisc| Tbf::new(qdisc, Rate::new(10_000_000).burst(64_000)).in_group(&group);
+        let qdiscs = [FqCodel::new(options), FqCodel::new(options)];
+        let [mut gone, mut goes_on] = qdiscs.map(|qdisc| Rig::of(bucket(qdisc), clock.clone()));
+        (0..100).for_each(|_| gone.put(1000));
+        assert_eq!(gone.leave(), 64_000);
+        match is_purged {
+            true => {
+                assert_eq!(gone.tbf.purge(&mut gone.out), 36);
+                gone.cache.give(&mut gone.out).unwrap();
+            }
+            false => {
+                // The device has stood for long: all is too old.
+                clock.0.fetch_add(2 * NS_PER_SECOND, SeqCst);
+                assert_eq!(gone.leave(), 0);
+            }
+        }
+        let mut left_bytes = 0;
+        for _ in 0..3 {
+            clock.0.fetch_add(NS_PER_SECOND / 2, SeqCst);
+            (0..64).for_each(|_| goes_on.put(1000));
+            left_bytes = goes_on.leave();
+        }
+        assert_eq!(left_bytes, 64_000, "purged: {is_purged}");
     }
 }
 

@@ -23,7 +23,7 @@ use wharf_sys::xdp::{self, Attached, Bind, Hook, ShareMap, SocketMap, UmemShape,
 
 /// Time in which the program of another process, or its queue, may go: it was just killed, or is about to end.
 const GONE_WITHIN: Duration = Duration::from_secs(3);
-/// Most queues whose packets a program thins: each takes 16 KiB.
+/// Most queues whose packets a program thins: each takes 128 KiB.
 const THINNED_QUEUES_MAX: u32 = 64;
 /// Queues that a program knows, at least: those of another process may have greater numbers.
 const QUEUES_MIN: u32 = 256;

@@ -60,6 +60,8 @@ pub struct XdpReceiver {
     kernel_drops: Statistics,
     drops: Drops,
     thinned: u64,
+    /// What the interface's program had thinned when this device opened its queues.
+    thinned_before: u64,
     /// Packets by the number of their queue, as last read.
     by_queue: Vec<(u32, u64)>,
 }
@@ -112,6 +114,7 @@ impl XdpReceiver {
             kernel_drops: Statistics::default(),
             drops: Drops::default(),
             thinned: 0,
+            thinned_before: 0,
             by_queue: Vec::new(),
         }
     }
@@ -145,6 +148,7 @@ impl XdpReceiver {
         let (open, prepared, how) = self.setup.open(region, &prepare)?;
         self.mode = Some(mode_of(open.program.hook(), how));
         self.tried.clone_from(&open.tried);
+        self.thinned_before = thinned(&open);
         let socket = self.open.insert(open).sockets.first().clone();
         Ok((prepared, socket, how))
     }
@@ -192,12 +196,15 @@ impl XdpReceiver {
         if let Some(open) = &self.open {
             self.drops.clone_from(open.rings.drops());
             self.by_queue = open.sockets.queues().zip(open.rings.packets()).collect();
-            let thins = open.program.thins().into_iter();
-            let by_queue =
-                thins.flat_map(|map| open.sockets.queues().map(|queue| thinning::dropped(map, queue)));
-            self.thinned = by_queue.sum();
+            self.thinned = thinned(open) - self.thinned_before;
         }
     }
+}
+
+/// Returns the packets of its queues that the program has thinned, whichever device had opened them.
+fn thinned(open: &Open) -> u64 {
+    let of_queue = |queue| open.program.thins().map_or(0, |map| thinning::dropped(map, queue));
+    open.sockets.queues().map(of_queue).sum()
 }
 
 /// Returns the mode in words.

@@ -3,24 +3,24 @@
 use crate::net::{frame, send_raw, with_net, with_pair};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
-use wharf_core::device::{Passes, THIN_BUCKETS};
+use wharf_core::device::{Passes, THIN_BUCKETS, thin_bucket};
 use wharf_devices::open::Direction;
-use wharf_packet::flow_hash;
 use wharf_testkit::end::End;
 use wharf_testkit::threads::within_a_minute;
 
 const PORTS: u16 = 20;
 
-/// Returns a datagram by IPv4 or IPv6, or a TCP segment, whose port is one of [`PORTS`].
+/// Returns a datagram by IPv4 or IPv6, or a TCP segment, whose port is one of [`PORTS`]. The classes differ.
 fn packet(protocol: u8, is_ipv6: bool, port: u16) -> Vec<u8> {
+    let tos = 0xb8_u8.wrapping_mul(port as u8);
     let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
     match is_ipv6 {
         true => {
-            bytes.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 20, protocol, 64]);
+            bytes.extend([0x86, 0xdd, 0x60 | tos >> 4, tos << 4, 0, 0, 0, 20, protocol, 64]);
             bytes.extend((0..32).map(|at| 0x20 + 7 * at));
         }
         false => {
-            bytes.extend([8, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0]);
+            bytes.extend([8, 0, 0x45, tos, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0]);
             bytes.extend([10, 9, 0, 1, 10, 9, 0, 2]);
         }
     }
@@ -31,7 +31,7 @@ fn packet(protocol: u8, is_ipv6: bool, port: u16) -> Vec<u8> {
 
 fn passes_but(thinned: &[u8]) -> Passes {
     let mut passes = [u32::MAX; THIN_BUCKETS];
-    passes[(flow_hash(thinned) >> 54) as usize] = 0;
+    passes[thin_bucket(thinned)] = 0;
     passes
 }
 
@@ -45,10 +45,10 @@ fn check(mut end: End, from: &str) {
     // Others pass whatever their bucket: ICMP, and no IP.
     let all: Vec<_> = all.chain([packet(1, false, 0), frame(0, 60)]).collect();
     for thinned in all.iter().step_by(7) {
-        let bucket = |bytes: &[u8]| flow_hash(bytes) >> 54;
         assert!(end.device.rx_mut().unwrap().thin(Some(&passes_but(thinned))));
         send_raw(from, &all);
-        let left: Vec<_> = all.iter().filter(|bytes| bucket(bytes) != bucket(thinned)).cloned().collect();
+        let left: Vec<_> =
+            all.iter().filter(|bytes| thin_bucket(bytes) != thin_bucket(thinned)).cloned().collect();
         assert_eq!(end.receive(left.len()), left);
         assert!(end.receive_within(1, Duration::from_millis(1)).is_empty());
     }
@@ -77,14 +77,15 @@ fn datagrams_of_one_flow_are_dropped_and_all_others_arrive() {
                 from.iter().for_each(|socket| assert_eq!(socket.send_to(b"datagram", place).unwrap(), 8));
             };
             send();
-            let bucket = |bytes: &[u8]| flow_hash(bytes) >> 54;
             // The identification of IPv4 differs from datagram to datagram.
-            let flows = |frames: Vec<Vec<u8>>| frames.iter().map(|bytes| bucket(bytes)).collect::<Vec<_>>();
+            let flows =
+                |frames: Vec<Vec<u8>>| frames.iter().map(|bytes| thin_bucket(bytes)).collect::<Vec<_>>();
             let all = end.receive(from.len());
             let device = |end: &mut End, passes: Option<&Passes>| end.device.rx_mut().unwrap().thin(passes);
             assert!(device(&mut end, Some(&passes_but(&all[7]))));
             send();
-            let left: Vec<u64> = flows(all.clone()).into_iter().filter(|of| *of != bucket(&all[7])).collect();
+            let left = flows(all.clone()).into_iter().filter(|of| *of != thin_bucket(&all[7]));
+            let left: Vec<usize> = left.collect();
             assert_eq!(flows(end.receive(left.len())), left);
             assert!(end.receive_within(1, Duration::from_millis(1)).is_empty());
             let mut drops = Vec::new();

@@ -96,7 +96,7 @@ impl Lines<'_> {
                 Direction::Receive => port.pool(&pools[at]),
                 _ => {
                     let pool = &pools[1 - at];
-                    let qdisc = Delayed::new((settings.qdisc)(pool), pool.frames(), delays);
+                    let qdisc = Delayed::new(settings.qdisc[1 - at](pool), pool.frames(), delays);
                     let port = port.pool(pool).receiving_pool(&pools[at]).qdisc(qdisc);
                     port.byte_limits(settings.byte_limits).small_queues(settings.small_queues)
                 }

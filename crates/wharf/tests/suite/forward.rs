@@ -4,8 +4,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 use wharf::device::Opened;
 use wharf::forward::{Forward, ForwardError, ForwardSettings};
-use wharf::{Direction, Port, PortBuilder};
+use wharf::qdisc::{FqCodel, FqCodelOptions, Qdisc};
+use wharf::{Direction, PagePool, Port, PortBuilder};
 use wharf_devices::null::Null;
+use wharf_devices::wire::{WireSpec, wire};
 use wharf_testkit::gate::Gate;
 
 /// Returns an end of so many queues that only send.
@@ -25,10 +27,22 @@ fn queues_that_have_no_other_end_are_refused() {
             other => panic!("{other:?}"),
         }
     }
-    let wire = || Port::builder("wire", Direction::Both);
-    let refused = Forward::start([wire(), sending(1)], &ForwardSettings::default());
+    let wires = || Port::builder("wire", Direction::Both);
+    let refused = Forward::start([wires(), sending(1)], &ForwardSettings::default());
     assert!(matches!(refused, Err(ForwardError::OtherEnd { .. })), "{refused:?}");
     assert!(Forward::start([sending(0), sending(1)], &ForwardSettings::default()).is_err());
+}
+
+/// What the directions' queues share, a rate above all, they share by direction.
+#[test]
+fn each_direction_has_disciplines_of_its_own_making() {
+    let end = || Port::builder_over(vec![Opened::duplex(wire(&WireSpec::default()).0)], Direction::Both);
+    let fq_codel = |_: &PagePool| -> Box<dyn Qdisc> { Box::new(FqCodel::new(FqCodelOptions::default())) };
+    let mut settings = ForwardSettings::default();
+    settings.qdisc[1] = Box::new(fq_codel);
+    let forward = Forward::start([end(), end()], &settings).unwrap();
+    let has_stats = |direction: &wharf::forward::Direction| !direction.queues[0].qdisc_stats().is_empty();
+    assert_eq!(forward.directions().iter().map(has_stats).collect::<Vec<_>>(), [false, true]);
 }
 
 /// True once the run is over, or its receive side has ended with an error, within `time`.

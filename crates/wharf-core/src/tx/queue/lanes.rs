@@ -14,10 +14,13 @@ pub(crate) use waiter_sink::WaiterSink;
 
 use crate::pool::{PagePool, Returns};
 use crate::tx::engine::{Sink, Source};
+use crate::tx::feeding::{Drops, note_drops};
+use std::slice::from_ref;
+use std::sync::Arc;
 use wharf_mem::lane::LaneConsumer;
 use wharf_mem::return_ring::ReturnConsumer;
 use wharf_mem::word::{READY, READY_BITS};
-use wharf_mem::{Batch, FreeFrame};
+use wharf_mem::{Batch, Frame, FreeFrame, Region};
 
 const WORD: usize = u64::BITS as usize;
 
@@ -49,6 +52,8 @@ pub(crate) struct Lanes {
     pieces: Vec<FreeFrame>,
     /// Places to which bytes or buffers were returned while a sender waited.
     returned: Vec<u16>,
+    /// The floods whose packets came by a lane, with its place, and other threads transmit.
+    floods: Vec<(u16, Arc<Drops>)>,
 }
 
 impl Lanes {
@@ -65,6 +70,7 @@ impl Lanes {
             returns,
             pieces: Vec::new(),
             returned: Vec::new(),
+            floods: Vec::new(),
         }
     }
 
@@ -115,10 +121,32 @@ impl Lanes {
         if let Some(Some(lane)) = self.lanes.get_mut(at) {
             lane.return_ring = None;
         }
+        self.floods.retain(|(place, _)| usize::from(*place) != at);
         ring.pop(&mut self.pieces, usize::MAX);
         self.pool.settle(&mut self.pieces);
         self.ready[at / WORD] |= 1 << (at % WORD);
         self.any |= 1 << (at / WORD);
+    }
+
+    /// Has drops of what comes by the lane at `place` counted in `drops`.
+    pub(crate) fn flood_by(&mut self, place: u16, drops: Arc<Drops>) {
+        self.floods.retain(|(at, _)| *at != place);
+        self.floods.push((place, drops));
+    }
+
+    /// True if a flood comes by a lane.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.floods.iter().any(|(_, drops)| drops.is_on())
+    }
+
+    fn note_drops_by_place(&self, frames: &[Frame], region: &Region) {
+        for frame in frames {
+            match self.floods.iter().find(|(place, _)| *place == frame.sender()) {
+                Some((_, drops)) if drops.is_on() => drops.add(from_ref(frame), region),
+                Some(_) => {}
+                None => note_drops(from_ref(frame), region),
+            }
+        }
     }
 
     /// Notes, while a sender waits, that frames of the sender at `place` were completed, or that it is gone.
@@ -308,6 +336,10 @@ impl Sink for Lanes {
 
     fn release(&mut self, sender: u16, bytes: u32) {
         self.add_returned_bytes(sender, bytes);
+    }
+
+    fn note_drops(&self, frames: &[Frame], region: &Region) {
+        self.note_drops_by_place(frames, region);
     }
 
     fn recycle_released(&mut self, done: &mut Batch) {

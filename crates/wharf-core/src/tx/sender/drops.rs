@@ -11,6 +11,9 @@ use crate::tx::feeding::note_drops;
 use crate::wait::{Deadline, Wait};
 use wharf_mem::Batch;
 
+/// Looks at a full lane while bands are full, before packets of another band are dropped.
+const FULL_LANE_LOOKS: u32 = 8;
+
 impl Sender {
     /// Works like [`Sender::send`], and drops the packets that find no room in that time: `deadline_drops`.
     /// With [`Wait::Never`] it drops those of full bands, and sends the others: `full_drops`. The sender's
@@ -67,7 +70,7 @@ impl Sender {
             self.send_rest_by(batch, deadline)?;
             return self.discard(batch, batch.len(), |counters| &counters.deadline_drops);
         }
-        let mut dropped = 0;
+        let (mut dropped, mut looks) = (0, FULL_LANE_LOOKS);
         while let Some(need) = self.need(batch) {
             // The lane alone is full: an owner at work is given the time to empty it.
             let has_room = self.spin(need) && self.transmit_some(batch)?;
@@ -76,6 +79,12 @@ impl Sender {
             }
             let count = match (self.full_bands(), self.lane.room()) {
                 (0, 0) => batch.len(),
+                (full, 0) if front_of(batch, full) == 0 => {
+                    // The band has room, and the lane none: this thread may be the one that would empty it.
+                    self.shared.setup().park.give_way();
+                    looks -= 1;
+                    if looks == 0 { batch.len() } else { 0 }
+                }
                 (full, _) => front_of(batch, full),
             };
             dropped += self.discard(batch, count, |counters| &counters.full_drops)?;

@@ -67,6 +67,7 @@ impl Sender {
             ready_watch: None,
             is_drop_tail,
             settings_version,
+            flood: None,
             counters,
         };
         Ok((sender, theirs))

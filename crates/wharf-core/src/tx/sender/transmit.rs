@@ -8,8 +8,10 @@
 use super::{BYPASS_FRAMES, SendError, Sender};
 use crate::dscp;
 use crate::tx::engine::Source;
+use crate::tx::feeding::{self, Feeding};
 use crate::tx::queue::waiters::{ALL_BANDS, MEMORY_WANTED};
-use crate::tx::queue::{PassOutcome, QdiscRun, Shared};
+use crate::tx::queue::{ControlMessage, PassOutcome, QdiscRun, Shared};
+use std::sync::Arc;
 use wharf_mem::{Batch, Published};
 
 impl Sender {
@@ -200,9 +202,22 @@ impl Sender {
         }
     }
 
+    /// Tells the queue of the flood that this thread handles: another one may transmit, and drop, its packets.
+    #[cold]
+    fn tell_flood(&mut self) {
+        let Some(drops) = feeding::drops() else { return };
+        if self.flood.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &drops)) {
+            self.shared.control(ControlMessage::Flood(self.place, drops.clone()));
+            self.flood = Some(drops);
+        }
+    }
+
     #[inline]
     pub(super) fn publish(&mut self) -> Result<(), SendError> {
         self.biased.release(self.shared.cell());
+        if Feeding::now() == Feeding::Flood {
+            self.tell_flood();
+        }
         match self.shared.cell().publish(self.bit) {
             Published::Owner(owned) => {
                 let own = || self.lane.capacity() - self.lane.room();

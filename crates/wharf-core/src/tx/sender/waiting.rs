@@ -8,6 +8,7 @@ use super::cancel::Canceller;
 use super::{SendError, Sender, Sent, Watch, wait};
 use crate::dscp;
 use crate::host::Wake;
+use crate::tx::feeding::note_held;
 use crate::tx::queue::QdiscRun;
 use crate::tx::queue::waiters::{Need, has_reached};
 use crate::tx::small_queue::{Credit, QueueProgress};
@@ -169,6 +170,9 @@ impl Sender {
             && self.blocks(need)
         {
             self.transmit_served(batch)?;
+        }
+        if !batch.is_empty() && self.full_bands() == 0 && self.lane.room() == 0 {
+            note_held();
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use wharf_core::bql::Bounds;
 use wharf_core::device::{
     AnyDevice, CompletionMode, Completions, Device, DeviceError, Notify, Passes, RxDevice, Transmitted,
-    TxDevice, TxInfo,
+    TxDevice, TxInfo, thin_bucket,
 };
 use wharf_core::host::{Clock, PollerWait, Wake};
 use wharf_core::poller::{Poller, Settings};
@@ -18,7 +18,6 @@ use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Rest, RxQueue};
 use wharf_core::wait::Wait;
 use wharf_mem::{Batch, Frame, Region};
-use wharf_packet::flow_hash;
 use wharf_testkit::threads::{NoWake, TestClock, TestPark};
 use wharf_testkit::{assert_conserved, pool};
 
@@ -39,6 +38,8 @@ pub(super) const PACKET_BYTES: u32 = 100;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     pub(super) flows: u16,
+    /// The number of the first one.
+    pub(super) first: u16,
     /// Time between two packets of all other flows together.
     pub(super) apart_ns: u64,
     pub(super) receive_ns: u64,
@@ -58,6 +59,7 @@ pub(super) struct Load {
 /// 1.25 million packets a second, of which 25,000 can leave.
 pub(super) const FLOOD: Load = Load {
     flows: 1,
+    first: 1,
     apart_ns: 800,
     receive_ns: 100,
     transmit_ns: 40_000,
@@ -81,7 +83,7 @@ pub(super) struct Seen {
 
 /// The packets that come, the receive ring that they lie in, and what has left.
 #[derive(Debug)]
-struct Line {
+pub(super) struct Line {
     clock: Arc<TestClock>,
     load: Load,
     /// Time of the next packet of the flood and of the sparse flow.
@@ -91,19 +93,19 @@ struct Line {
     passes: Option<Passes>,
     /// The time at which the reader has taken the last packet of the transmit ring.
     read_until_ns: u64,
-    seen: Seen,
+    pub(super) seen: Seen,
 }
 
 /// Returns the bucket of a flow's packets.
-fn bucket_of(flow: u16) -> usize {
+pub(super) fn bucket_of(flow: u16) -> usize {
     let mut bytes = [0; PACKET_BYTES as usize];
     write_packet(&mut bytes, flow, if flow == SPARSE { EF } else { 0 }, 0);
-    (flow_hash(&bytes) >> 54) as usize
+    thin_bucket(&bytes)
 }
 
 impl Line {
-    fn new(clock: &Arc<TestClock>, load: Load) -> Arc<Mutex<Self>> {
-        let flows = usize::from(load.flows) + 1;
+    pub(super) fn new(clock: &Arc<TestClock>, load: Load) -> Arc<Mutex<Self>> {
+        let flows = usize::from(load.first + load.flows);
         let [sent, ring_drops, thinned] = [(); 3].map(|()| vec![0; flows]);
         let seen = Seen { sent, ring_drops, thinned, ..Seen::default() };
         let (next_ns, count, ring) = ([load.apart_ns, SPARSE_FROM_NS], 0, VecDeque::new());
@@ -129,7 +131,11 @@ impl Line {
                 return;
             }
             self.count += 1;
-            let flow = if is_sparse { SPARSE } else { 1 + (self.count % u64::from(self.load.flows)) as u16 };
+            let flow = if is_sparse {
+                SPARSE
+            } else {
+                self.load.first + (self.count % u64::from(self.load.flows)) as u16
+            };
             let pause_ns = if self.count.is_multiple_of(self.load.burst) { self.load.pause_ns } else { 0 };
             let apart_ns = if is_sparse { SPARSE_NS } else { self.load.apart_ns + pause_ns };
             self.next_ns[usize::from(is_sparse)] += apart_ns;
@@ -147,7 +153,7 @@ impl Line {
 }
 
 /// An end of the line: it transmits at the cost of the caller's time.
-struct End {
+pub(super) struct End {
     line: Arc<Mutex<Line>>,
     region: Option<Arc<Region>>,
     /// Frames sent, and the time at which they have left.
@@ -155,7 +161,7 @@ struct End {
 }
 
 impl End {
-    fn new(line: &Arc<Mutex<Line>>) -> Self {
+    pub(super) fn new(line: &Arc<Mutex<Line>>) -> Self {
         Self { line: line.clone(), region: None, done: VecDeque::new() }
     }
 }
@@ -252,7 +258,7 @@ pub(super) type Named = Vec<(&'static str, u64)>;
 
 /// Each look at the clock takes 200 ns; a sleep ends in time.
 #[derive(Debug)]
-struct VirtualWait(Arc<TestClock>);
+pub(super) struct VirtualWait(pub(super) Arc<TestClock>);
 
 impl PollerWait for VirtualWait {
     fn waker(&self) -> Arc<dyn Wake> {
@@ -276,11 +282,12 @@ impl PollerWait for VirtualWait {
     }
 }
 
-/// Forwards `load` through `qdisc` until [`END_NS`]. Returns what was seen, the drops of the queue by reason,
-/// and the discipline's statistics. The device that receives also sends if `is_duplex`.
-pub(super) fn forward(load: Load, qdisc: Box<dyn Qdisc>, is_duplex: bool) -> (Seen, Named, Named) {
-    let (clock, pool) = (Arc::new(TestClock::default()), pool(4096));
-    let line = Line::new(&clock, load);
+/// A line whose packets go through a queue.
+pub(super) type Path = (Arc<Mutex<Line>>, TxQueue, RxQueue);
+
+/// Makes one, of `load` through `qdisc`. The device that receives also sends if `is_duplex`.
+pub(super) fn path(clock: &Arc<TestClock>, load: Load, qdisc: Box<dyn Qdisc>, is_duplex: bool) -> Path {
+    let (line, pool) = (Line::new(clock, load), pool(4096));
     let builder = |device| TxQueue::builder_of(&pool, device, clock.clone(), Arc::new(TestPark)).unwrap();
     let queue = builder(AnyDevice::Tx(Box::new(End::new(&line)))).qdisc(qdisc);
     let queue = queue.byte_limits(load.byte_limits).build().unwrap();
@@ -296,14 +303,30 @@ pub(super) fn forward(load: Load, qdisc: Box<dyn Qdisc>, is_duplex: bool) -> (Se
             RxQueue::new(Box::new(End::new(&line)), &pool, std::slice::from_ref(&queue), handler).unwrap()
         }
     };
+    (line, queue, receiver)
+}
+
+/// Has one poller forward by `paths` until [`END_NS`].
+pub(super) fn run(clock: &Arc<TestClock>, paths: &[Path]) {
     let mut poller = Poller::new(Box::new(VirtualWait(clock.clone())), Settings::default());
-    poller.add_receiver(&receiver);
-    poller.add(&queue);
+    for (_, queue, receiver) in paths {
+        poller.add_receiver(receiver);
+        poller.add(queue);
+    }
     let mut poller = poller.begin();
     while clock.now_ns() < END_NS {
         poller.step(u64::MAX);
     }
-    drop((poller, receiver));
+}
+
+/// Forwards `load` through `qdisc` until [`END_NS`]. Returns what was seen, the drops of the queue by reason,
+/// and the discipline's statistics. The device that receives also sends if `is_duplex`.
+pub(super) fn forward(load: Load, qdisc: Box<dyn Qdisc>, is_duplex: bool) -> (Seen, Named, Named) {
+    let clock = Arc::new(TestClock::default());
+    let path = path(&clock, load, qdisc, is_duplex);
+    run(&clock, std::slice::from_ref(&path));
+    let (line, queue, receiver) = path;
+    drop(receiver);
     let (mut drops, stats) = (Vec::new(), queue.qdisc_stats());
     queue.drops(&mut |reason, count| drops.push((reason, count)));
     assert_conserved(&queue);

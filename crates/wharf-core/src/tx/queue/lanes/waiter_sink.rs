@@ -7,7 +7,7 @@
 use super::Lanes;
 use crate::tx::engine::Sink;
 use crate::tx::queue::waiters::SenderReturns;
-use wharf_mem::Batch;
+use wharf_mem::{Batch, Frame, Region};
 
 /// A sink for the frames of a queue on which a sender waits.
 pub(crate) struct WaiterSink<'a>(pub(crate) &'a mut Lanes);
@@ -42,6 +42,10 @@ impl Sink for WaiterSink<'_> {
 
     fn release(&mut self, sender: u16, bytes: u32) {
         self.note(sender, bytes);
+    }
+
+    fn note_drops(&self, frames: &[Frame], region: &Region) {
+        self.0.note_drops(frames, region);
     }
 
     fn recycle_released(&mut self, done: &mut Batch) {

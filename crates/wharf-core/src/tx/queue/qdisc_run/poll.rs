@@ -31,12 +31,12 @@ pub(crate) fn poll_queue(
     let mut run = QdiscRun::for_poller(queue, owned, quota_packets, away);
     let mut found = PollOutcome::default();
     let before = run.look(|state| begin(state, irq, receive, &mut found));
-    let (mut after, is_slice) = (0, run.begin_slice());
+    let (mut after, mut counted, is_slice) = (0, 0, run.begin_slice());
     loop {
         let last = matches!(run.next(), Action::Leave | Action::HandOver);
         if last {
             if is_slice && quota_packets > 0 {
-                run.end_slice();
+                run.end_slice(std::mem::replace(&mut counted, run.packets()));
             }
             after = run.look(|state| end(state, &mut found));
             found.more = run.next() == Action::HandOver;
@@ -71,15 +71,20 @@ impl QdiscRun<'_> {
     /// Begins a poller's slice. Returns true if handlers of arrivals feed the queue, so that it is one.
     fn begin_slice(&mut self) -> bool {
         let clock = &*self.shared.setup().clock;
-        let packets = self.look(|state| state.slice.begin(|| clock.exact_ns()));
+        let packets = self.look(|state| {
+            if state.lanes.is_flooded() {
+                state.slice.feed();
+            }
+            state.slice.begin(|| clock.exact_ns())
+        });
         packets.into_iter().for_each(|packets| self.owner.lower_quota(packets));
         packets.is_some()
     }
 
-    /// Ends it.
-    fn end_slice(&mut self) {
+    /// Ends it, when `counted` packets of the run had been sent before.
+    fn end_slice(&mut self, counted: u64) {
         let now_ns = self.shared.setup().clock.exact_ns();
-        let sent = u32::try_from(self.packets()).unwrap_or(u32::MAX);
+        let sent = u32::try_from(self.packets() - counted).unwrap_or(u32::MAX);
         self.look(|state| {
             let took_ns = state.slice.end(sent, now_ns, state.engine.backlog() > 0);
             let counters = state.engine.counters();

@@ -4,6 +4,7 @@ use super::Shared;
 use crate::device::TxSide;
 use crate::pool::{Inside, PeerQueue};
 use crate::tx::engine::TxEngine;
+use crate::tx::feeding::Drops;
 use crate::tx::queue::changes::Changes;
 use crate::tx::queue::lanes::{Lane, Lanes};
 use crate::tx::queue::{QdiscRun, QueueState};
@@ -27,6 +28,8 @@ pub(in crate::tx::queue) const AUDIT_TRIES: u32 = 2000;
 pub(crate) enum ControlMessage {
     Add(usize, Lane),
     Orphan(usize, ReturnConsumer),
+    /// A flood comes by the lane at that place.
+    Flood(u16, Arc<Drops>),
     /// There are changes of settings.
     Changes,
     Apply(Box<dyn FnOnce(&mut TxEngine) + Send>),
@@ -70,6 +73,7 @@ impl Shared {
                         state.lanes.note_returned(at as u16);
                     }
                 }
+                ControlMessage::Flood(at, drops) => state.lanes.flood_by(at, drops),
                 ControlMessage::Changes => self.changes.take().make(&mut state.engine, self.setup.uses_bands),
                 ControlMessage::Apply(change) => self.apply(change, &mut state.engine),
                 ControlMessage::Pollers => state.poller = self.poller_state(),
