@@ -102,11 +102,12 @@ fn what_does_not_leave_is_counted_by_its_reason() {
     assert_eq!(sender.send(packet, Wait::Never).expect("a port"), Fate::Dropped(Reason::Malformed));
 
     // Nobody has this address: the packets wait as long as the kernel asks, a bounded number of them.
-    for _ in 0..1000 {
+    let most = (0..1000).map(|_| {
         send(&mut sender, "10.1.0.77", 900);
-    }
-    let waiting = router.counts().waiting;
-    assert!((200..300).contains(&waiting), "{waiting}");
+        router.counts().waiting
+    });
+    let most = most.max();
+    assert!(most.is_some_and(|most| (200..300).contains(&most)), "{most:?}");
     let left = sender.flush(SOON).expect("a port");
     assert_eq!(left.waiting, 0);
     drop(sender);
