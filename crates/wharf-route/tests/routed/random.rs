@@ -267,7 +267,8 @@ fn whatever_changes_packets_arrive_the_new_way_or_are_counted() {
         (seed, 0, Instant::now() + Duration::from_secs(seconds.unwrap_or(6)));
     while Instant::now() < end {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        arrivals.lock().expect("no panic").until = sent.load(Ordering::Acquire);
+        // A packet that waits for its neighbour goes the way that there is then.
+        arrivals.lock().expect("no panic").until = 0;
         let script = topology.change(random >> 24, has_vlans);
         rig.sh(&script);
         thread::sleep(followed);
