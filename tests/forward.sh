@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `wharf forward` between two hosts (network namespaces): iperf3 and files by each pair of devices; packets with false headers;
-# rates; delays under overload; links, interfaces and namespaces that go away under traffic; its cost when idle. Needs root. Leaves
-# nothing behind; every command has a time limit.
+# rates; delays under overload; links, interfaces and namespaces that go away under traffic; its cost when idle; a router between
+# subnets. Needs root. Leaves nothing behind; every command has a time limit.
 # FILE_MIB=1024 sends a file of that size in place of 64 MiB. SECONDS_EACH=10 makes each iperf3 run longer, STALL_SECONDS=600
 # the runs in which data must never stop. RATE_SECONDS=10 measures --rate for that time and demands 1 %; without it the rate
 # must only not be exceeded.
@@ -250,6 +250,7 @@ idle() { # KIND: the forwarder sleeps while no packet comes
 . tests/forward/trouble.sh
 . tests/forward/queues.sh
 . tests/forward/tunnels.sh
+. tests/forward/routed.sh
 
 space $a && space $b && space $c
 host $a ha fa 1
@@ -298,3 +299,6 @@ short_of_memory
 tap_goes
 taps
 queues
+subnets
+routed packet packet:fa packet:fb
+routed xdp xdp:fa,steer=ip:10.9.2.0/24+ip:fd09:2::/64 xdp:fb,steer=ip:10.9.1.0/24+ip:fd09:1::/64

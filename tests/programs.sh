@@ -40,7 +40,16 @@ wedge() { within 40 ip netns exec $c "$bin/wedge" va vb; }
 
 async_echo() { in_a "$bin/async_echo" 20000; }
 
-quinn_socket() { in_a "$bin/quinn_socket" 4000000; }
+quinn_socket() { # in one process; and past the kernel, to a server on a kernel's socket behind a router
+  in_a "$bin/quinn_socket" 4000000 || return 1
+  ip -n $b link add rb type veth peer name rc netns $c && ip -n $b link set rb up && ip -n $c link set rc up &&
+    ip -n $b addr add 10.3.0.1/24 dev rb && ip -n $c addr add 10.3.0.2/24 dev rc && ip -n $c route add default via 10.3.0.1 &&
+    ip -n $a route add 10.3.0.0/24 via 10.0.0.1 && ip netns exec $b sysctl -qw net.ipv4.ip_forward=1 || return 1
+  within 60 ip netns exec $c "$bin/quinn_socket" serve 10.3.0.2:4433 "$out/certificate" >"$out/serve" 2>&1 &
+  local serving=$!
+  for _ in $(seq 100); do grep -q listening "$out/serve" && break; sleep 0.05; done
+  in_a "$bin/quinn_socket" 4000000 sa 10.3.0.2:4433 "$out/certificate" && wait $serving
+}
 
 smoltcp_device() { # by AF_XDP in space a, and by a TAP beside the server
   in_a "$bin/smoltcp_device" xdp:sa 10.0.0.9/24 10.0.0.1:7 2000000 &&
@@ -162,7 +171,57 @@ drop_in() { # its interface is deleted and made again meanwhile
 drop_in_pair() { ip -n $a link add da type veth peer name db netns $b && ip -n $a link set da up && ip -n $b link set db up; }
 drop_in_pair || die "no veth for drop_in"
 
-for program in backpressure cancel errors broker relay drop_in; do
+# Space a, with sa and ta, behind which space b is two gateways; clients are addresses of b's.
+ip -n $a link add ta type veth peer name tb netns $b && ip -n $a link set ta up && ip -n $b link set tb up &&
+  ip -n $a addr add 10.2.0.2/24 dev ta && ip -n $b addr add 10.2.0.1/24 dev tb || die "no second veth with addresses"
+ip netns exec $a sysctl -qw net.ipv6.conf.sa.disable_ipv6=0 net.ipv6.conf.ta.disable_ipv6=0
+ip netns exec $b sysctl -qw net.ipv6.conf.sb.disable_ipv6=0 net.ipv6.conf.tb.disable_ipv6=0 net.ipv6.conf.lo.disable_ipv6=0 \
+  net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.sb.rp_filter=0 net.ipv4.conf.tb.rp_filter=0
+ip -n $a addr add fd00::2/64 dev sa nodad && ip -n $b addr add fd00::1/64 dev sb nodad &&
+  ip -n $a addr add fd02::2/64 dev ta nodad && ip -n $b addr add fd02::1/64 dev tb nodad || die "no addresses of IPv6"
+for client in 1 2 3 4 5 6 7 8; do ip -n $b addr add 192.0.2.$client/32 dev lo && ip -n $b addr add 2001:db8::$client/128 dev lo nodad; done
+ip -n $a route add 192.0.2.0/24 nexthop via 10.0.0.1 nexthop via 10.2.0.1 &&
+  ip -n $a route add 2001:db8::/64 nexthop via fd00::1 nexthop via fd02::1 || die "no routes by two gateways"
+
+questions() { # 64 questions of clients to one address of the server
+  within 60 ip netns exec $b python3 - <<'P'
+import socket, struct
+def ask(client, server):
+    asker = socket.socket(socket.AF_INET6 if ":" in client else socket.AF_INET, socket.SOCK_DGRAM)
+    asker.bind((client, 0))
+    asker.settimeout(5)
+    asker.sendto(struct.pack(">6H", 7, 0, 1, 0, 0, 0) + b"\3one\5wharf\4test\0\0\1\0\1", (server, 53))
+    answer, sender = asker.recvfrom(600)
+    assert sender[0] == server and answer[:2] == b"\0\7" and answer[6:8] == b"\0\1", (client, sender, answer)
+for client in range(1, 9):
+    for _ in range(4):
+        ask(f"192.0.2.{client}", "10.0.0.2")
+        ask(f"2001:db8::{client}", "fd00::2")
+P
+}
+
+name_server() { # clients behind two gateways ask by one of them, and are answered by both; TCP of the host goes on meanwhile
+  begin name_server "$bin/name_server" 53 sa ta && in_a python3 tests/tcp_echo.py check 10.0.0.1 7 1000000 && questions &&
+    exec {end}>&- && wait "$pid" && cat "$out/name_server" &&
+    awk '/^sa: / { sa = $4 } /^ta: / { ta = $4 } END { exit !(sa > 0 && ta > 0 && sa + ta == 64) }' "$out/name_server"
+}
+
+fan_out() { # to clients behind both gateways, by each policy: none is lost unnamed
+  local policy
+  for policy in drop wait 20; do
+    in_a "$bin/fan_out" 4 0.5 $policy 192.0.2.1 8 xdp:sa packet:ta >"$out/fan" || return 1
+    python3 - "$out/fan" <<'P' || return 1
+import re, sys
+first, *ports = open(sys.argv[1]).read().splitlines()
+print(first, *ports, sep="; ")
+given, routed, dropped = int(first.split()[0]), int(first.split()[2]), sum(map(int, re.findall(r"(\d+)\)", first)))
+sent = [int(port.split()[1]) for port in ports]
+assert given > 100 and given == routed + dropped and min(sent) > 0 and sum(sent) <= routed, (given, routed, dropped, sent)
+P
+  done
+}
+
+for program in backpressure cancel errors broker relay drop_in name_server fan_out; do
   began=$SECONDS
   if "$program" >"$out/$program.log" 2>&1; then result=ok; else result=FAILED; failed=1; fi
   echo "-- $program: $result, $((SECONDS - began)) s"

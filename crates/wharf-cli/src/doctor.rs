@@ -3,6 +3,7 @@
 mod table;
 
 use crate::args::DoctorArgs;
+use crate::next_hop;
 use crate::output::{note, print, print_json};
 use crate::usage;
 use anyhow::bail;
@@ -25,7 +26,8 @@ pub(crate) fn doctor(args: &DoctorArgs, registry: &Registry) -> anyhow::Result<(
         .map(|spec| {
             let exam = exam(args, &spec);
             announce(&spec, &exam);
-            let diagnosis = diagnose(&spec, &exam);
+            let mut diagnosis = diagnose(&spec, &exam);
+            diagnosis.findings.extend(next_hop::not_followed(&spec));
             Examined { spec, diagnosis }
         })
         .collect();

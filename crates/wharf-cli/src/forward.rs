@@ -6,6 +6,7 @@ mod live;
 mod manage;
 pub(crate) mod policy;
 mod reload;
+mod routed;
 mod run;
 mod table;
 mod tell;

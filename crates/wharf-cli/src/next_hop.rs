@@ -9,8 +9,9 @@ use anyhow::{Context, anyhow, bail};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use wharf_core::device::DeviceError;
+use wharf_devices::doctor::{Finding, Weight};
 use wharf_devices::registry::Registry;
-use wharf_devices::spec::{Kind, Place};
+use wharf_devices::spec::{DeviceSpec, Kind, Place};
 use wharf_net::{Asker, Exit, Hop, Mac, Mirror, Query};
 
 /// The kernel asks a neighbour three times, a second apart.
@@ -62,6 +63,25 @@ pub(crate) fn found(mut args: SendArgs, registry: &Registry) -> anyhow::Result<S
     let source = args.src.map_or(String::new(), |source| format!(", from {source}"));
     note(&format!("{to}: {text}{by} ({}){source}", mac_text(mac)));
     Ok(args)
+}
+
+/// Returns what is not followed of the kernel's next hops, for devices that they lead out by.
+pub(crate) fn not_followed(spec: &DeviceSpec) -> Option<Finding> {
+    if !matches!(spec.kind().place, Place::Interface(_)) {
+        return None;
+    }
+    let is_on = |of: &str| {
+        let path = format!("/proc/sys/net/ipv4/conf/{of}/ignore_routes_with_linkdown");
+        std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
+    };
+    let (weight, here) = match is_on("all") || is_on(spec.place()) {
+        true => (Weight::Hint, "; set here: ignore_routes_with_linkdown, which is not followed either"),
+        false => (Weight::Fact, ""),
+    };
+    let what = format!(
+        "next hops (--route, net:, wharf route get) are the kernel's, but for MPLS and segment routing, address labels, redirects, resilient groups, and the hash of multipath routes and bonds{here}"
+    );
+    Some(Finding { subject: "next-hop", weight, what, mend: None, data: Vec::new() })
 }
 
 /// Returns the hop, its neighbour's MAC, and the name of the interface that it leaves by. Waits for the

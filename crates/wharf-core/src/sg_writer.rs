@@ -128,8 +128,8 @@ impl SgWriter {
     /// # Errors
     /// [`PoolError::Memory`]: a frame of another pool.
     pub fn place<'a>(
-        &mut self, memory: &mut impl Memory, to: &mut Batch, chunks: impl Iterator<Item = &'a [u8]>,
-        len_bytes: u32, meta: &Meta,
+        &mut self, memory: &mut (impl Memory + ?Sized), to: &mut Batch,
+        chunks: impl Iterator<Item = &'a [u8]>, len_bytes: u32, meta: &Meta,
     ) -> Result<Placement, PoolError> {
         let piece_bytes = memory.pool().region().data_bytes_max();
         let count = len_bytes.div_ceil(piece_bytes).max(1);
@@ -165,7 +165,7 @@ impl SgWriter {
     /// Works like [`SgWriter::place`], for a packet that fits one frame.
     #[inline]
     fn place_one<'a>(
-        &mut self, memory: &mut impl Memory, to: &mut Batch,
+        &mut self, memory: &mut (impl Memory + ?Sized), to: &mut Batch,
         mut reader: Reader<'a, impl Iterator<Item = &'a [u8]>>, len_bytes: u32, meta: &Meta,
     ) -> Result<Placement, PoolError> {
         match memory.take(&mut self.taken, 1, len_bytes) {
@@ -188,7 +188,9 @@ impl SgWriter {
     }
 
     /// Takes `count` pieces, or none if there are fewer. Returns true if it took them.
-    fn take(&mut self, memory: &mut impl Memory, count: usize, piece_bytes: u32) -> Result<bool, PoolError> {
+    fn take(
+        &mut self, memory: &mut (impl Memory + ?Sized), count: usize, piece_bytes: u32,
+    ) -> Result<bool, PoolError> {
         while self.pieces.len() < count {
             match memory.take(&mut self.taken, count - self.pieces.len(), piece_bytes) {
                 Ok(_) => self.pieces.extend(std::iter::from_fn(|| self.taken.pop())),

@@ -57,11 +57,22 @@ pub enum Counted {
 /// Returns the table, sorted by word, with the words of `kinds`: the name of each, and what it counts by.
 /// Kinds that count by a word with one meaning share a row.
 pub fn with(kinds: impl IntoIterator<Item = (&'static str, &'static [Counted])>) -> Vec<Reason> {
-    let mut rows = table::ROWS.to_vec();
+    let mut rows = [table::ROWS, &router()].concat();
+    rows.sort_by_key(|row| row.word);
     for (kind, counted) in kinds {
         counted.iter().for_each(|counted| add(&mut rows, kind, *counted));
     }
     rows
+}
+
+/// Returns the rows of a router's words (`wharf_route::Reason`), which are lines of a text.
+fn router() -> Vec<Reason> {
+    let of = |line: &'static str| {
+        let (word, rest) = line.split_once('|')?;
+        let (what_happened, what_to_do) = rest.split_once('|')?;
+        Some(row(word, &["router"], what_happened, what_to_do))
+    };
+    include_str!("reasons/router.txt").lines().filter_map(of).collect()
 }
 
 fn add(rows: &mut Vec<Reason>, kind: &'static str, counted: Counted) {
@@ -104,7 +115,7 @@ mod tests {
 
     #[test]
     fn devices_of_rows_are_kinds_or_parts_of_the_path() {
-        let parts = ["any", "discipline", "fault", "receiver", "segmenter", "sender"];
+        let parts = ["any", "discipline", "fault", "receiver", "router", "segmenter", "sender"];
         let registry = crate::registry::Registry::default();
         for device in ROWS.iter().flat_map(|reason| reason.devices.iter()) {
             let is_kind = registry.kinds().iter().any(|kind| kind.name == *device);
@@ -123,6 +134,6 @@ mod tests {
         let of_word = rows.iter().filter(|row| row.word == "link-down").collect::<Vec<_>>();
         assert!(of_word[0].devices.ends_with(&["mine", "ours"]), "{of_word:?}");
         assert_eq!((of_word.len(), &of_word[1].devices[..]), (2, &["mine", "ours"][..]));
-        assert!(rows.len() == ROWS.len() + 1 && rows.is_sorted_by_key(|row| row.word));
+        assert!(rows.len() == with([]).len() + 1 && rows.is_sorted_by_key(|row| row.word));
     }
 }

@@ -5,12 +5,15 @@ use crate::query::Query;
 use crate::select::Step;
 use crate::state::Snapshot;
 use crate::tables::Tables;
+use std::hint::black_box;
 use std::sync::Arc;
 
 /// As many destinations as a sender is likely to alternate between.
 const QUERIES: usize = 256;
 /// As many gateways as a table usually has.
 const STEPS: usize = 1024;
+/// As many lookups as a processor has under way, and more.
+const AT_ONCE: usize = 16;
 
 /// An answer, and what it is the answer to.
 #[derive(Debug)]
@@ -64,6 +67,22 @@ impl Cache {
         self.answers[self.last_at].as_ref().map_err(|none| *none)
     }
 
+    /// Looks up the queries of a burst, and calls `each` with the answers, in order. What several of them
+    /// need of a large table is on its way from memory at a time.
+    pub fn lookup_all(&mut self, queries: &[Query], mut each: impl FnMut(&Query, Result<&Hop, NoHop>)) {
+        let generation = self.renew();
+        for some in queries.chunks(AT_ONCE) {
+            let mut words: [(&[u32], &[u64]); AT_ONCE] = Default::default();
+            words.iter_mut().zip(some).for_each(|(words, query)| *words = self.snapshot.words(query));
+            // No branch depends on what is read here, so that the processor reads all of it at a time.
+            black_box(words.iter().fold(0, |sum, (v4, v6)| sum ^ ends(v4) as u64 ^ ends(v6)));
+            for query in some {
+                let at = self.at(query, generation);
+                each(query, self.answers[at].as_ref().map_err(|none| *none));
+            }
+        }
+    }
+
     /// Returns the number of the tables' state: see [`Tables::generation`].
     #[inline]
     pub fn generation(&self) -> u64 {
@@ -72,13 +91,22 @@ impl Cache {
 
     /// Makes the query the last one, with an answer.
     fn find(&mut self, query: &Query) {
-        let generation = self.tables.generation();
-        if self.snapshot.generation != generation {
+        let generation = self.renew();
+        self.last = Kept { generation, of: *query };
+        self.last_at = self.at(query, generation);
+    }
+
+    /// Takes the newest snapshot. Returns its number.
+    fn renew(&mut self) -> u64 {
+        if self.snapshot.generation != self.tables.generation() {
             self.snapshot = self.tables.snapshot();
         }
-        let generation = self.snapshot.generation;
-        self.last = Kept { generation, of: *query };
-        self.last_at = self.at_step(query, generation).unwrap_or_else(|| self.at_query(query, generation));
+        self.snapshot.generation
+    }
+
+    /// Returns the place of the answer to a query.
+    fn at(&mut self, query: &Query, generation: u64) -> usize {
+        self.at_step(query, generation).unwrap_or_else(|| self.at_query(query, generation))
     }
 
     /// Returns the place of the answer that all destinations behind a gateway share. `None` if they do not.
@@ -111,4 +139,10 @@ impl Cache {
         }
         at
     }
+}
+
+/// Reads both ends of a row of words.
+#[inline(always)]
+fn ends<W: Copy + Default + std::ops::BitXor<Output = W>>(words: &[W]) -> W {
+    words.first().copied().unwrap_or_default() ^ words.last().copied().unwrap_or_default()
 }

@@ -13,6 +13,7 @@ use crate::socket::{Dumped, Socket, dump_of, wait};
 use crate::state::{Snapshot, State, part};
 use crate::tables::{Shared, Tables};
 use crate::wire::messages;
+use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -142,9 +143,11 @@ impl Mirror {
             self.exceptions_due = now + EXCEPTIONS_EVERY;
         }
         if self.wanted != 0 && now >= self.rest_until {
+            let before = processor_time();
             self.dump()?;
             self.apply();
-            self.rest_until = Instant::now() + now.elapsed() * REST_PER_DUMP;
+            // Time in which the thread had no processor is none that a dump took.
+            self.rest_until = Instant::now() + processor_time().saturating_sub(before) * REST_PER_DUMP;
         }
         let changed = std::mem::take(&mut self.changed);
         if changed {
@@ -166,7 +169,7 @@ impl Mirror {
         let pending = std::mem::take(&mut self.pending);
         for message in messages(&pending) {
             let (outcome, parts) = self.state.take(&message);
-            self.changed |= outcome == Outcome::Changed;
+            self.changed |= outcome != Outcome::Same;
             self.wanted |= parts;
         }
         self.pending = pending;
@@ -223,6 +226,11 @@ impl Mirror {
         }
         Ok(ended)
     }
+}
+
+/// Returns the processor time of this thread.
+fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 impl AsFd for Mirror {

@@ -130,11 +130,27 @@ impl<K: Key> Prefixes<K> {
         self.count
     }
 
+    /// False if no prefix covers the key, or covered it.
+    #[inline(always)]
+    fn may_cover(&self, key: K) -> bool {
+        let byte = key.slot(0);
+        self.first_bytes[byte / 64] >> (byte % 64) & 1 != 0
+    }
+
+    /// Returns the words that a lookup searches, without a look at them.
+    #[inline]
+    pub(crate) fn words(&self, key: K) -> &[K::Word] {
+        let mut node = &self.root.node;
+        while let Some(split) = split_in(node).filter(|_| self.may_cover(key)) {
+            node = &split.slots[key.slot(split.depth)].node;
+        }
+        if let Node::Leaf(words) = node { words } else { &[] }
+    }
+
     /// Returns the longest prefix that covers `key`.
     #[inline]
     pub(crate) fn longest(&self, key: K) -> Option<Found> {
-        let byte = key.slot(0);
-        if self.first_bytes[byte / 64] >> (byte % 64) & 1 == 0 {
+        if !self.may_cover(key) {
             return None;
         }
         let (mut best, mut node, mut depth) = (0, &self.root.node, 0);

@@ -102,10 +102,18 @@ impl<K: Key> Editor<K> {
         if before.contains(&route) {
             return if equals == 1 || placing == Placing::Last { Outcome::Same } else { Outcome::Unsure };
         }
-        if equals > usize::from(placing == Placing::Replace) && placing != Placing::Last {
+        let is_unsure = equals > usize::from(placing == Placing::Replace) && placing != Placing::Last;
+        let mut routes = before.to_vec();
+        if is_unsure && K::IS_V4 && placing == Placing::Only {
+            // The others went without a word, or it was put in front of them: it is the first in any case.
+            let at = routes.partition_point(|other| order(other) < order(&route));
+            routes.insert(at, route);
+            self.set(table, first, len, &routes);
             return Outcome::Unsure;
         }
-        let mut routes = before.to_vec();
+        if is_unsure {
+            return Outcome::Unsure;
+        }
         if placing == Placing::Replace {
             routes.retain(|other| order(other) != order(&route));
         }

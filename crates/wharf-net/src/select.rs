@@ -54,6 +54,20 @@ impl Snapshot {
         None
     }
 
+    /// Returns the words of the first table that may have a prefix for a query: what a step is likely to
+    /// search.
+    #[inline]
+    pub(crate) fn words(&self, query: &Query) -> (&[u32], &[u64]) {
+        let (is_v6, to) = (query.is_v6(), query.number());
+        let plain = self.rules[usize::from(is_v6)].iter().take_while(|rule| rule.is_plain);
+        let of_table = |table| match is_v6 {
+            false => (self.v4.table(table).map_or(&[][..], |table| table.words(to as u32)), &[][..]),
+            true => (&[][..], self.v6.table(table).map_or(&[][..], |table| table.words(to))),
+        };
+        let mut all = plain.map(|rule| of_table(rule.table));
+        all.find(|(v4, v6)| !v4.is_empty() || !v6.is_empty()).unwrap_or_default()
+    }
+
     /// Returns true if every destination of this step has the same answer: by one gateway, with a source
     /// that does not depend on the destination, and without an MTU of its own.
     pub(crate) fn is_shared(&self, step: &Step, query: &Query) -> bool {

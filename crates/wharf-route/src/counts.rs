@@ -34,7 +34,7 @@ impl Counts {
     }
 }
 
-/// The counters of one sender: it alone writes.
+/// The counters of one sender. Others count as dropped what they drop for it while it waits.
 #[derive(Debug, Default)]
 pub(crate) struct Cells {
     given: AtomicU64,
@@ -56,7 +56,13 @@ impl Cells {
     }
 
     pub(crate) fn lose(&self, reason: Reason, packets: usize) {
-        add(&self.dropped[reason as usize], packets as u64);
+        self.dropped[reason as usize].fetch_add(packets as u64, Relaxed);
+    }
+
+    /// Returns the reasons for which packets were dropped, each with their number.
+    pub(crate) fn drops(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
+        let counted = Reason::ALL.into_iter().zip(&self.dropped);
+        counted.map(|(reason, count)| (reason, count.load(Relaxed))).filter(|(_, count)| *count > 0)
     }
 
     /// Adds these to a sum, but for those that wait.

@@ -40,7 +40,6 @@ fn serve(sender: &mut RouteSender) {
             }
         }
     }
-    sender.cells.lose(Reason::NoNeighbour, shared.waiting.clear());
 }
 
 /// Sends what waits for a neighbour, if it has answered. Returns true if it has.
@@ -49,10 +48,9 @@ fn serve_one(neighbour: &Neighbour, sender: &mut RouteSender) -> bool {
     let Some((mut packets, since)) = shared.waiting.take(neighbour) else { return false };
     let (taken, room) = (packets.len(), Wait::Until(Instant::now() + ROOM));
     sender.send_held(neighbour, since, &mut packets, room);
-    sender.pass_or_drop(room);
+    sender.flush_or_drop(room);
     if since.elapsed() > PATIENCE {
-        sender.cells.lose(Reason::NoNeighbour, packets.len());
-        packets.clear();
+        packets.drain(..).for_each(|held| held.drop_for(Reason::NoNeighbour));
     }
     let is_sent = packets.is_empty();
     shared.waiting.put_back(neighbour, taken, packets);

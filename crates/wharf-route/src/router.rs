@@ -78,6 +78,11 @@ impl Router {
         self.ports[0].1.pool()
     }
 
+    /// Ends the sending to neighbours that have not answered: what waits for one is dropped, and counted.
+    pub fn end(&self) {
+        self.shared.waiting.end();
+    }
+
     /// Returns what all senders have done, those that are no more included.
     pub fn counts(&self) -> Counts {
         let all = self.shared.all.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,7 +6,7 @@ use crate::icmp::Budget;
 use crate::reason::{Fate, Reason};
 use crate::shared::{Alive, Shared};
 use crate::template::Templates;
-use crate::waiting::Neighbour as Awaited;
+use crate::waiting::{Held, Neighbour as Awaited};
 use crate::wrap::wrap;
 use std::collections::VecDeque;
 use std::io;
@@ -99,6 +99,12 @@ impl RouteSender {
     /// Sets the firewall mark (`SO_MARK`) that rules see, for the packets that follow.
     pub fn set_mark(&mut self, mark: u32) {
         self.mark = mark;
+    }
+
+    /// Returns what tells any thread of the packets that this sender was given, and that were dropped.
+    pub fn drops(&self) -> impl Fn() -> Vec<(Reason, u64)> + Send + Sync + 'static {
+        let cells = self.cells.clone();
+        move || cells.drops().collect()
     }
 
     /// Takes memory for a packet of `len_bytes`, and waits for it. Its bytes are uninitialised, as those of
@@ -207,8 +213,9 @@ impl RouteSender {
         failed.map_or(Ok(left), Err)
     }
 
-    /// Sends the bursts of all ports, and drops what finds no room, or whose port is being closed.
-    pub(crate) fn pass_or_drop(&mut self, wait: Wait) {
+    /// Sends what has gathered, and drops what finds no room within `wait`, or whose port is being closed.
+    pub fn flush_or_drop(&mut self, wait: impl Into<Wait>) {
+        let wait = wait.into();
         for at in 0..self.outs.len() {
             _ = self.pass(at, wait);
             self.cells.lose(Reason::Full, self.outs[at].burst.len());
@@ -242,24 +249,22 @@ impl RouteSender {
 
     /// Has a packet wait for its neighbour.
     fn hold(&self, neighbour: Awaited, packet: Packet, query: Query) -> Fate {
-        let pushed = self.shared.waiting.push(neighbour, packet, query);
-        self.cells.lose(Reason::NoNeighbour, pushed.dropped);
-        if pushed.is_in { Fate::Waits } else { Fate::Dropped(Reason::NoNeighbour) }
+        let held = Held { packet, query, cells: self.cells.clone() };
+        let is_in = self.shared.waiting.push(neighbour, held);
+        if is_in { Fate::Waits } else { Fate::Dropped(Reason::NoNeighbour) }
     }
 
     /// Sends packets that have waited for a neighbour since a time, in order, up to the first that has to wait
     /// on.
-    pub(crate) fn send_held(
-        &mut self, of: &Awaited, since: Instant, held: &mut VecDeque<(Packet, Query)>, wait: Wait,
-    ) {
-        while let Some((mut packet, query)) = held.pop_front() {
-            match self.way_of(&mut packet, &query, Some((*of, since))) {
+    pub(crate) fn send_held(&mut self, of: &Awaited, since: Instant, all: &mut VecDeque<Held>, wait: Wait) {
+        while let Some(mut held) = all.pop_front() {
+            match self.way_of(&mut held.packet, &held.query, Some((*of, since))) {
                 // An error says that the port is being closed: the packet is counted.
-                Way::By(interface) => _ = self.put(packet, interface, wait),
-                Way::Nowhere(reason) => self.cells.lose(reason, 1),
-                Way::After(neighbour) if neighbour == *of => return held.push_front((packet, query)),
+                Way::By(interface) => _ = self.put(held.packet, interface, wait),
+                Way::Nowhere(reason) => held.drop_for(reason),
+                Way::After(neighbour) if neighbour == *of => return all.push_front(held),
                 // The route has changed.
-                Way::After(neighbour) => _ = self.hold(neighbour, packet, query),
+                Way::After(neighbour) => _ = self.shared.waiting.push(neighbour, held),
             }
         }
     }
@@ -361,7 +366,7 @@ impl RouteSender {
 
 impl Drop for RouteSender {
     fn drop(&mut self) {
-        self.pass_or_drop(Wait::Never);
+        self.flush_or_drop(Wait::Never);
     }
 }
 

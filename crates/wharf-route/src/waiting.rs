@@ -4,10 +4,12 @@
 //! at most a quarter of the pool. A neighbour is listed until its last packet has gone to its port, so that
 //! later packets, which find it listed, do not overtake.
 
+use crate::counts::Cells;
+use crate::reason::Reason;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wharf::Packet;
 use wharf_net::Query;
@@ -16,13 +18,30 @@ use wharf_net::Query;
 const BYTES_MAX: usize = 212_992;
 /// The pause between two checks of the tables' state while packets wait.
 const PAUSE: Duration = Duration::from_millis(1);
+/// As long as the end waits for the thread.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A neighbour: its interface, and its address.
 pub(crate) type Neighbour = (u32, IpAddr);
 
+/// A packet that waits.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) packet: Packet,
+    pub(crate) query: Query,
+    /// Where it counts if it is dropped: with the sender that was given it.
+    pub(crate) cells: Arc<Cells>,
+}
+
+impl Held {
+    pub(crate) fn drop_for(self, reason: Reason) {
+        self.cells.lose(reason, 1);
+    }
+}
+
 #[derive(Debug)]
 struct Queue {
-    packets: VecDeque<(Packet, Query)>,
+    packets: VecDeque<Held>,
     bytes: usize,
     since: Instant,
 }
@@ -31,23 +50,17 @@ impl Queue {
     /// Drops the oldest packet. Returns false if there is none.
     fn shed(&mut self) -> bool {
         let oldest = self.packets.pop_front();
-        self.bytes -= oldest.as_ref().map_or(0, |(packet, _)| packet.len());
-        oldest.is_some()
+        self.bytes -= oldest.as_ref().map_or(0, |held| held.packet.len());
+        oldest.map(|held| held.drop_for(Reason::NoNeighbour)).is_some()
     }
-}
-
-/// What a packet that has to wait has led to.
-pub(crate) struct Pushed {
-    /// Packets dropped for it, it included.
-    pub(crate) dropped: usize,
-    /// It waits.
-    pub(crate) is_in: bool,
 }
 
 #[derive(Debug, Default)]
 struct Queues {
     by_neighbour: HashMap<Neighbour, Queue>,
     packets: usize,
+    /// The thread has packets of a neighbour.
+    is_taken: bool,
     is_over: bool,
 }
 
@@ -91,16 +104,17 @@ impl Waiting {
     }
 
     /// Takes a packet. The oldest go for it: of the same neighbour beyond its bytes, of the one with the most
-    /// beyond the bound of all.
-    pub(crate) fn push(&self, neighbour: Neighbour, packet: Packet, query: Query) -> Pushed {
+    /// beyond the bound of all. Returns false if it does not wait.
+    pub(crate) fn push(&self, neighbour: Neighbour, held: Held) -> bool {
         let mut queues = self.lock();
         if queues.is_over {
-            return Pushed { dropped: 1, is_in: false };
+            held.drop_for(Reason::NoNeighbour);
+            return false;
         }
         let fresh = || Queue { packets: VecDeque::new(), bytes: 0, since: Instant::now() };
         let queue = queues.by_neighbour.entry(neighbour).or_insert_with(fresh);
-        queue.bytes += packet.len();
-        queue.packets.push_back((packet, query));
+        queue.bytes += held.packet.len();
+        queue.packets.push_back(held);
         let mut dropped = 0;
         while queue.bytes > BYTES_MAX && queue.shed() {
             dropped += 1;
@@ -109,19 +123,25 @@ impl Waiting {
         queues.packets = queues.packets + 1 - dropped;
         if queues.packets > self.packets_max {
             let longest = queues.by_neighbour.values_mut().max_by_key(|queue| queue.packets.len());
-            let is_shed = longest.is_some_and(Queue::shed);
-            (dropped, queues.packets) =
-                (dropped + usize::from(is_shed), queues.packets - usize::from(is_shed));
+            queues.packets -= usize::from(longest.is_some_and(Queue::shed));
         }
         self.neighbours.store(queues.by_neighbour.len(), Ordering::Release);
-        self.changed.notify_one();
-        Pushed { dropped, is_in }
+        self.changed.notify_all();
+        is_in
     }
 
-    /// Ends the thread: what waits is dropped.
+    /// Ends the thread: what waits is dropped, at once.
     pub(crate) fn end(&self) {
-        self.lock().is_over = true;
-        self.changed.notify_one();
+        let mut queues = self.lock();
+        queues.is_over = true;
+        self.changed.notify_all();
+        let with_thread = |queues: &mut Queues| queues.is_taken;
+        let rested = self.changed.wait_timeout_while(queues, PATIENCE, with_thread);
+        let (mut queues, _) = rested.unwrap_or_else(PoisonError::into_inner);
+        let waiting = std::mem::take(&mut queues.by_neighbour).into_values().flat_map(|queue| queue.packets);
+        waiting.for_each(|held| held.drop_for(Reason::NoNeighbour));
+        queues.packets = 0;
+        self.neighbours.store(0, Ordering::Release);
     }
 
     /// Waits a moment, or until a packet waits. Returns false at the end.
@@ -149,7 +169,7 @@ impl Waiting {
 
     /// Takes the packets of a neighbour, with the time since when it is asked for. `None`, and it is listed no
     /// more, if there are none.
-    pub(crate) fn take(&self, neighbour: &Neighbour) -> Option<(VecDeque<(Packet, Query)>, Instant)> {
+    pub(crate) fn take(&self, neighbour: &Neighbour) -> Option<(VecDeque<Held>, Instant)> {
         let mut queues = self.lock();
         let queue = queues.by_neighbour.get_mut(neighbour)?;
         queue.bytes = 0;
@@ -159,23 +179,20 @@ impl Waiting {
             self.neighbours.store(queues.by_neighbour.len(), Ordering::Release);
             return None;
         }
+        queues.is_taken = true;
         Some((packets, since))
     }
 
     /// Puts `left` of `taken` packets back, in front of those that have come meanwhile.
-    pub(crate) fn put_back(&self, neighbour: &Neighbour, taken: usize, mut left: VecDeque<(Packet, Query)>) {
+    pub(crate) fn put_back(&self, neighbour: &Neighbour, taken: usize, mut left: VecDeque<Held>) {
         let mut queues = self.lock();
-        queues.packets -= taken - left.len();
+        queues.packets = queues.packets.saturating_sub(taken - left.len());
+        queues.is_taken = false;
+        self.changed.notify_all();
         if let Some(queue) = queues.by_neighbour.get_mut(neighbour) {
-            queue.bytes += left.iter().map(|(packet, _)| packet.len()).sum::<usize>();
+            queue.bytes += left.iter().map(|held| held.packet.len()).sum::<usize>();
             left.append(&mut queue.packets);
             queue.packets = left;
         }
-    }
-
-    /// Takes out all that is left. Returns the number of packets.
-    pub(crate) fn clear(&self) -> usize {
-        let left = std::mem::take(&mut self.lock().by_neighbour);
-        left.values().map(|queue| queue.packets.len()).sum()
     }
 }

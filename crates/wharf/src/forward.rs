@@ -33,6 +33,7 @@ use crate::open_error::OpenError;
 use crate::port::{Host, Pollers, Port, PortBuilder};
 use end::End;
 use line::{Line, Lines};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use wharf_core::bql::Bounds;
@@ -41,6 +42,7 @@ use wharf_core::poller::{PollerCounters, Settings};
 use wharf_core::pool::{PagePool, PoolError};
 use wharf_core::qdisc::{Fifo, FifoLimit, Qdisc};
 use wharf_core::queue::QueueError;
+use wharf_core::sender::SendNow;
 use wharf_devices::host::HostClock;
 use wharf_devices::spec::{self, DeviceSpec, Kind, Opened, Queues};
 
@@ -99,6 +101,9 @@ pub enum ForwardError {
         /// Its queues.
         b_queues: usize,
     },
+    /// What passes arrivals on could not be made.
+    #[error("cannot route: {0}")]
+    Ways(#[from] io::Error),
     /// The other end of a device is in this process, where nothing uses it: a wire's.
     #[error("{device}: its other end is in this process, where nothing uses it")]
     OtherEnd {
@@ -123,6 +128,22 @@ pub enum ForwardError {
 /// Makes the discipline of one direction, for frames of a pool.
 #[doc(hidden)]
 pub type MakeQdisc = Box<dyn Fn(&PagePool) -> Box<dyn Qdisc>>;
+
+/// What passes the arrivals of one end on, in place of a sender to the other end: a router's.
+#[doc(hidden)]
+pub struct Way {
+    /// It has taken each packet that leaves the burst, and drops what has to wait.
+    pub by: Box<dyn SendNow + Send>,
+    /// Tells of the packets that it has dropped, by reason.
+    pub drops: Arc<Drops>,
+}
+
+#[doc(hidden)]
+pub type Drops = dyn Fn(&mut dyn FnMut(&str, u64)) + Send + Sync;
+
+/// Makes the ways of both ends' arrivals. The two ports have one pool.
+#[doc(hidden)]
+pub type MakeWays = Box<dyn Fn([&Port; 2]) -> io::Result<[Way; 2]>>;
 
 /// Settings of a forwarder.
 pub struct ForwardSettings {
@@ -150,6 +171,9 @@ pub struct ForwardSettings {
     pub pollers: Option<usize>,
     /// Processors to pin the pollers to, in turn; none.
     pub cpus: Vec<usize>,
+    /// For ends of one queue each.
+    #[doc(hidden)]
+    pub ways: Option<MakeWays>,
 }
 
 impl Default for ForwardSettings {
@@ -167,6 +191,7 @@ impl Default for ForwardSettings {
             poller: Settings::default(),
             pollers: None,
             cpus: Vec::new(),
+            ways: None,
         }
     }
 }

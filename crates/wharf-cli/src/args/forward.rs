@@ -30,6 +30,8 @@ Examples:
       four queues of eth0 and a guest with four queue pairs: a flow keeps its queue, and its order
   wharf forward pcap:in.pcap packet:eth1
       one way, until the last frame of the capture has left; at the second end a capture is written
+  wharf forward packet:eth0 packet:eth1 --route
+      a router between the two, by the kernel's routes and neighbours: see docs/guide/next-hop.md
   wharf forward --config /etc/wharf/uplink.toml
       ends and options from a file, which SIGHUP has read again; with --check the file is only checked
 
@@ -73,6 +75,12 @@ pub(crate) struct ForwardArgs {
     /// End after this time: 2, 0.5, 300ms, 1min. It begins once both ends are open: a peer with `server=on` has 60 s to come
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
+    /// Forward IP packets as a router: each leaves by the end that the kernel's routes name, to the
+    /// neighbour's MAC, with a lower time to live. What is too old, too long or leads nowhere is answered by
+    /// ICMP. For `packet`, whose interfaces the kernel must not forward by itself, and for `xdp` with a
+    /// `steer=` that leaves ARP and this host's own packets to the kernel
+    #[arg(long)]
+    pub(crate) route: bool,
     /// Queueing discipline of each direction [default: fq_codel, or fifo where packets wait]
     #[arg(long, value_name = "QDISC", value_parser = values::qdisc)]
     pub(crate) qdisc: Option<QdiscSpec>,

@@ -1,5 +1,6 @@
 //! The account of a run: the counts of each direction, and a check that they add up.
 
+use super::routed::RouteReport;
 use crate::args::WhenFull;
 use crate::queues::{of_queues, sum};
 use crate::report::{Drops, LatencyReport, QdiscReport, Report, TraceReport};
@@ -17,6 +18,8 @@ pub(super) struct ForwardReport {
     pub(super) directions: Vec<DirectionReport>,
     /// The capture of sent frames; null without one.
     pub(super) mirror: Option<TraceReport>,
+    /// What the router did; null without `--route`.
+    pub(super) route: Option<RouteReport>,
 }
 
 /// One direction, as `send` reports it; `device` is the end that frames left by.
@@ -79,7 +82,7 @@ pub(super) fn outcome(
     faults.retain(|fault| told.insert(fault.clone()));
     let directions =
         summaries.into_iter().zip(settings).map(|(summary, settings)| direction(summary, settings)).collect();
-    Outcome { report: ForwardReport { directions, mirror }, faults, interrupted }
+    Outcome { report: ForwardReport { directions, mirror, route: None }, faults, interrupted }
 }
 
 /// `settings` are those in force at the end.

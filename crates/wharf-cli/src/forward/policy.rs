@@ -1,5 +1,6 @@
 //! Checks of a forwarder's options, the discipline of each direction, and what it does at its limit.
 
+use super::routed;
 use crate::args::{ForwardArgs, WhenFull};
 use crate::files::check_written;
 use crate::sandbox;
@@ -22,6 +23,7 @@ pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
     }
     check_ends(args)?;
     check_queues(args)?;
+    routed::check(args)?;
     check_cpus(&args.cpu)?;
     sandbox::check(&args.sandbox)?;
     let mirror = args.mirror.as_deref().map(|path| ("--mirror", path));

@@ -6,6 +6,7 @@ use super::live::Live;
 use super::manage::Manager;
 use super::policy::Policy;
 use super::reload::Reload;
+use super::routed::{self, Routed};
 use super::tell::Tells;
 use crate::args::{ForwardArgs, WhenFull};
 use crate::config::Origin;
@@ -47,7 +48,14 @@ pub(super) fn run(
     }
     let (policy, links) = (Policy::of(args)?, [&args.a, &args.b].map(link_bps));
     let in_force = Settings::of_forwarder(args, &policy);
-    let forward = Forward::start(ends, &settings(args, &in_force)).map_err(starting)?;
+    let mut settings = settings(args, &in_force);
+    let routed = Routed::default();
+    if args.route {
+        settings.ways = Some(routed.ways([&args.a, &args.b]));
+        settings.frame_bytes = Some(args.frame_bytes.unwrap_or(routed::FRAME_BYTES));
+        [&args.a, &args.b].into_iter().for_each(routed::warn_of_kernel);
+    }
+    let forward = Forward::start(ends, &settings).map_err(starting)?;
     let queues = || forward.directions().iter().flat_map(|direction| &direction.queues);
     queues().for_each(|queue| queue.set_batching(args.batch));
     let running = |direction| Running::forwarding(direction, &in_force);
@@ -69,7 +77,9 @@ pub(super) fn run(
     let lost = watch(args, outside, &forward, &mut tells, manager);
     page.end(board);
     let (away, time) = (tells.end(), meter.elapsed());
+    routed.end();
     let finished = forward.finish(GRACE);
+    let (route, missing) = routed.report(&finished).unzip();
     tells.look_back(&finished, lost.as_ref());
     finished
         .iter()
@@ -82,7 +92,8 @@ pub(super) fn run(
     for (direction, settings) in outcome.report.directions.iter_mut().zip(&now) {
         direction.common.verdict = Some(judge(direction, args, settings, links, time));
     }
-    outcome.faults.extend(away);
+    outcome.report.route = route;
+    outcome.faults.extend(away.into_iter().chain(missing.flatten()));
     Ok(outcome)
 }
 
@@ -109,6 +120,7 @@ fn settings(args: &ForwardArgs, in_force: &Settings) -> ForwardSettings {
         poller: poller::Settings { mode: args.poll, ..poller::Settings::default() },
         pollers: args.pollers,
         cpus: args.cpu.clone(),
+        ways: None,
     }
 }
 

@@ -15,10 +15,11 @@ pub(super) fn summary(outcome: &Outcome<ForwardReport>) -> String {
         outcome.report.mirror.as_ref().map_or(String::new(), |mirror| {
             format!("\n\n{} frames in {}", grouped(mirror.frames), mirror.file)
         });
+    let routed = outcome.report.route.as_ref().map_or(String::new(), |route| format!("\n\n{}", route.line()));
     let ended = if outcome.interrupted { "\n\nEnded by a signal." } else { "" };
     let judged = directions.iter().filter_map(|direction| direction.common.verdict.as_ref());
     let judged: String = judged.map(|verdict| format!("\n\n{}", verdict.lines())).collect();
-    format!("{}{mirrored}{ended}{judged}", text(&rows))
+    format!("{}{mirrored}{routed}{ended}{judged}", text(&rows))
 }
 
 const ROWS: &[Row<DirectionReport>] = &[

@@ -129,6 +129,9 @@ fn words() -> BTreeMap<String, Vec<(PathBuf, usize)>> {
             });
         }
     }
+    for reason in wharf_route::Reason::ALL {
+        words.entry(reason.name().into()).or_default().push(("wharf-route".into(), 0));
+    }
     words
 }
 

@@ -44,7 +44,7 @@ impl GsoLimiter {
     /// # Errors
     /// Those of the sender. Packets not sent are still in the burst, a packet sent in part included.
     #[inline]
-    pub fn send(&mut self, burst: &mut Burst, by: &mut impl SendNow) -> Result<(), SendError> {
+    pub fn send(&mut self, burst: &mut Burst, by: &mut dyn SendNow) -> Result<(), SendError> {
         if self.current.is_none() && !burst.batch_mut().any_meta() {
             return by.send_now(burst);
         }
@@ -57,7 +57,7 @@ impl GsoLimiter {
     }
 
     #[inline(never)]
-    fn send_with_care(&mut self, burst: &mut Burst, by: &mut impl SendNow) -> Result<(), SendError> {
+    fn send_with_care(&mut self, burst: &mut Burst, by: &mut dyn SendNow) -> Result<(), SendError> {
         while !burst.is_empty() {
             if self.current.is_none() {
                 let region = burst.pool().region();
@@ -85,7 +85,7 @@ impl GsoLimiter {
     }
 
     /// Sends the first `count` packets as they are. Returns true if the sender took all of them.
-    fn pass(&mut self, burst: &mut Burst, count: usize, by: &mut impl SendNow) -> Result<bool, SendError> {
+    fn pass(&mut self, burst: &mut Burst, count: usize, by: &mut dyn SendNow) -> Result<bool, SendError> {
         if count == burst.len() {
             by.send_now(burst)?;
             return Ok(burst.is_empty());
@@ -103,7 +103,7 @@ impl GsoLimiter {
 
     /// Segments the first packet of the burst, which stays there until then, and sends its segments. Returns true if the sender took
     /// all of them.
-    fn send_pieces(&mut self, burst: &mut Burst, by: &mut impl SendNow) -> Result<bool, SendError> {
+    fn send_pieces(&mut self, burst: &mut Burst, by: &mut dyn SendNow) -> Result<bool, SendError> {
         loop {
             let (Some(job), Some(frame)) = (&mut self.current, burst.frames().first()) else {
                 return Ok(true);

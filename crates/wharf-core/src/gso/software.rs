@@ -104,7 +104,7 @@ impl SoftwareGso {
     /// # Errors
     /// [`PoolError::Memory`]: the frame is of another pool.
     pub fn segment(
-        &mut self, job: &mut SegmentJob, frame: &Frame, memory: &mut impl Memory, to: &mut Batch,
+        &mut self, job: &mut SegmentJob, frame: &Frame, memory: &mut (impl Memory + ?Sized), to: &mut Batch,
     ) -> Result<usize, PoolError> {
         let region = memory.pool().region().clone();
         if job.scattered {
@@ -121,7 +121,7 @@ impl SoftwareGso {
     /// Works as [`SoftwareGso::segment`], on a packet that lies in `chunks`, the first of which is `start`.
     pub(super) fn segment_chunks<'a>(
         &mut self, job: &mut SegmentJob, start: &[u8], chunks: impl Iterator<Item = &'a [u8]>,
-        memory: &mut impl Memory, to: &mut Batch,
+        memory: &mut (impl Memory + ?Sized), to: &mut Batch,
     ) -> Result<usize, PoolError> {
         let before = to.len();
         let made = self.write_pieces(job, start, chunks, memory, to);
@@ -137,7 +137,7 @@ impl SoftwareGso {
     /// Writes pieces without their times.
     fn write_pieces<'a>(
         &mut self, job: &mut SegmentJob, start: &[u8], chunks: impl Iterator<Item = &'a [u8]>,
-        memory: &mut impl Memory, to: &mut Batch,
+        memory: &mut (impl Memory + ?Sized), to: &mut Batch,
     ) -> Result<(), PoolError> {
         let Some(plan) = job.plan else {
             if job.next == 0 && to.room() > 0 {
@@ -167,7 +167,8 @@ impl SoftwareGso {
     #[inline]
     fn write_equal<'a>(
         &mut self, job: &SegmentJob, plan: &GsoPlan, start: &[u8],
-        payload: &mut Reader<'a, impl Iterator<Item = &'a [u8]>>, memory: &mut impl Memory, to: &mut Batch,
+        payload: &mut Reader<'a, impl Iterator<Item = &'a [u8]>>, memory: &mut (impl Memory + ?Sized),
+        to: &mut Batch,
     ) -> Result<usize, PoolError> {
         let (count, len_bytes) = (plan.equal_segments(job.next).min(to.room()), plan.segment_bytes(job.next));
         let made = match memory.take(&mut self.fresh, count, len_bytes as u32) {
@@ -192,7 +193,8 @@ impl SoftwareGso {
     #[cold]
     fn write_long<'a>(
         &mut self, job: &SegmentJob, plan: &GsoPlan, start: &[u8],
-        payload: &mut Reader<'a, impl Iterator<Item = &'a [u8]>>, memory: &mut impl Memory, to: &mut Batch,
+        payload: &mut Reader<'a, impl Iterator<Item = &'a [u8]>>, memory: &mut (impl Memory + ?Sized),
+        to: &mut Batch,
     ) -> Result<usize, PoolError> {
         self.segment.resize(plan.segment_bytes(job.next), 0);
         write_segment(plan, start, payload, job.next, &mut self.segment);

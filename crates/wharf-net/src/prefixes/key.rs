@@ -5,6 +5,7 @@ use std::fmt::Debug;
 /// An address as a number: `u32` or `u128`.
 pub(crate) trait Key: Copy + Ord + Debug {
     const BITS: u8;
+    const IS_V4: bool = Self::BITS == 32;
     /// The word of a range: bits of its first address, and 16 of what is found there.
     type Word: Copy + Ord + Debug + Send + Sync;
     /// How many bits of an address a word has.

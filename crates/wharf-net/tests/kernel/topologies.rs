@@ -345,6 +345,35 @@ topologies! {
         prefixes: &["95.0.0.0/8"],
         tos: &[0x10, 0x08],
     }
+    odd_ones {
+        script: "ip -n $A route add default via 10.1.0.2
+            ip -n $A route add 100.64.0.0/10 via inet6 fe80::b:9 dev a2 onlink
+            ip -n $A route add 101.0.0.0/8 via 10.2.0.2
+            ip -n $A link set a2 group 7
+            ip -n $A rule add to 101.0.0.0/9 table main suppress_ifgroup 7 pref 510
+            ip -n $A rule add to 101.0.0.0/10 table 100 pref 520
+            ip -n $A route add throw 101.0.0.0/11 table 100
+            ip -n $A route add default via 10.2.0.9 table 100
+            ip -n $A nexthop add id 1 via fe80::b:1 dev a1
+            ip -n $A nexthop add id 2 via 10.2.0.2 dev a2 onlink
+            ip -n $A nexthop add id 10 group 1/2,5
+            ip -n $A route add 103.0.0.0/8 nhid 10
+            ip -n $A route add local 104.0.0.0/8 dev lo
+            ip -n $A route add 105.0.0.0/8 dev a1 scope link src 10.2.0.1
+            ip -n $A -6 addr add 2001:dead::1/64 dev a2 nodad preferred_lft 0
+            ip -n $A -6 route add default via fe80::b:1 dev a1
+            ip -n $A -6 route add 2001:db8::/32 via fe80::b:2 dev a2 src 2001:dead::1
+            ip -n $A -6 route add 2001:db9::/32 via fe80::b:2 dev a2
+            ip -n $A -6 route add default via fd02::2 table 100
+            ip -n $A -6 route add throw 2001:73::/32 table 100
+            ip -n $A -6 rule add to 2001:72::/31 table 100 pref 500
+            ip -n $A -6 rule add to 2001:74::/32 blackhole pref 501
+            ip -n $A -6 route add local 2001:75::/64 dev lo",
+        prefixes: &["100.64.0.0/10", "101.0.0.0/8", "103.0.0.0/8", "104.0.0.0/8", "105.0.0.0/8", "2001:dead::/64", "2001:db8::/31",
+            "2001:72::/31", "2001:74::/31"],
+        sources: &["10.2.0.1", "fd01::1", "2001:dead::1"],
+        paths: &[("a1", "fe80::b:1"), ("a2", "10.2.0.2")],
+    }
     macvlan {
         script: "ip -n $A link add mv link a1 type macvlan mode bridge
             ip -n $A addr add 10.5.0.1/24 dev mv

@@ -2,6 +2,8 @@
 
 mod changes;
 mod forwarding;
+mod kinds;
+mod random;
 #[path = "../../../wharf-net/tests/kernel/rig.rs"]
 #[allow(dead_code, reason = "the suite of wharf-net compares with `ip -batch` as well")]
 mod rig;

@@ -3,7 +3,7 @@
 use super::delay::{BANDS, Delayed, Delays, QueueDelay};
 use super::pass::{Activity, Counts};
 use super::ring::RingDelays;
-use super::{ForwardSettings, MakeQdisc};
+use super::{Drops, ForwardSettings, MakeQdisc};
 use crate::metrics::Latency;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +14,16 @@ use wharf_core::device::{AnyDevice, DeviceError};
 use wharf_core::pool::Audit;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
+
+/// What tells of the packets that a way other than a sender has dropped.
+#[derive(Clone)]
+pub(super) struct Dropped(pub(super) Arc<Drops>);
+
+impl std::fmt::Debug for Dropped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Dropped")
+    }
+}
 
 /// One direction: the receive sides of one end, and the queues of the other. A clone is another handle to the same direction.
 #[derive(Debug, Clone)]
@@ -36,6 +46,8 @@ pub struct Direction {
     /// By queue.
     pub(super) delays: Vec<Arc<Delays>>,
     pub(super) ring_delays: Vec<Arc<RingDelays>>,
+    /// Arrivals leave by whatever end a router sends them to.
+    pub(super) way: Option<Dropped>,
 }
 
 /// The result of a direction. Every received frame is accounted for:
@@ -77,6 +89,7 @@ pub struct Summary {
     counts: Vec<Arc<Counts>>,
     /// Its receive sides, closed.
     receivers: Vec<RxQueue>,
+    way: Option<Dropped>,
 }
 
 impl Direction {
@@ -92,6 +105,7 @@ impl Direction {
             counts: Vec::new(),
             delays: Vec::new(),
             ring_delays: Vec::new(),
+            way: None,
         }
     }
 
@@ -110,7 +124,7 @@ impl Direction {
 
     /// Returns the frames lost so far, by reason. It asks the devices, so it is not for every packet.
     pub fn drops(&self) -> BTreeMap<String, u64> {
-        drops(&self.queues, &self.receivers, &self.counts)
+        drops(&self.queues, &self.receivers, &self.counts, self.way.as_ref())
     }
 
     /// Returns the packets that came back unsent so far: at the end, those that waited to be sent among them.
@@ -164,7 +178,8 @@ impl Direction {
 
     /// Closes the receive side, once nothing polls it. The queues are still to be shut down.
     pub(super) fn close(self) -> Summary {
-        let Self { from, to, queues, has_bql, receivers, activity, counts, delays, ring_delays, .. } = self;
+        let Self { from, to, queues, has_bql, receivers, activity, counts, delays, ring_delays, way, .. } =
+            self;
         let packets = queues.iter().map(|queue| queue.counters().packets.get()).sum();
         let closed = receivers.iter().flat_map(|receiver| [receiver.take_error(), receiver.close().err()]);
         let errors = closed.flatten().collect();
@@ -187,6 +202,7 @@ impl Direction {
             audit: Audit::default(),
             counts,
             receivers,
+            way,
         }
     }
 }
@@ -208,11 +224,15 @@ impl Summary {
         }
         self.counts.iter().for_each(|counts| counts.settle());
         self.returned = returned(&self.queues, &self.counts);
-        self.drops = drops(&self.queues, &self.receivers, &self.counts);
+        self.drops = drops(&self.queues, &self.receivers, &self.counts, self.way.as_ref());
     }
 
-    /// Returns a line if received frames are neither sent, dropped nor returned.
+    /// Returns a line if received frames are neither sent, dropped nor returned. A router accounts for its
+    /// own.
     pub fn missing(&self) -> Option<String> {
+        if self.way.is_some() {
+            return None;
+        }
         let (sent, failed) = (self.total(|counters| &counters.sent), self.total(|counters| &counters.failed));
         let before = at_senders(&self.queues) + sum(&self.counts, |counts| &counts.refused);
         (self.received + self.pieces != self.cut + sent + failed + before + self.returned).then(|| {
@@ -239,8 +259,12 @@ fn returned(queues: &[TxQueue], counts: &[Arc<Counts>]) -> u64 {
 }
 
 /// Returns drops at the receiving device, before the queues, within them, and at the sending device.
-fn drops(queues: &[TxQueue], receivers: &[RxQueue], counts: &[Arc<Counts>]) -> BTreeMap<String, u64> {
+fn drops(
+    queues: &[TxQueue], receivers: &[RxQueue], counts: &[Arc<Counts>], way: Option<&Dropped>,
+) -> BTreeMap<String, u64> {
     let mut drops = crate::metrics::drops_by_reason(queues, receivers);
+    let mut see = |reason: &str, count: u64| *drops.entry(reason.into()).or_default() += count;
+    way.iter().for_each(|way| way.0(&mut see));
     *drops.entry("closed".into()).or_default() += sum(counts, |counts| &counts.refused);
     drops.retain(|_, count| *count > 0);
     drops

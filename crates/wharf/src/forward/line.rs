@@ -1,11 +1,12 @@
 //! `Line`: queues that forward by themselves, both ways: one queue of each end, or all of them if only one end has several.
 
 use super::delay::{Delayed, Delays};
+use super::direction::Dropped;
 use super::end::End;
-use super::pass::{self, Activity, Counts};
+use super::pass::{self, Counts};
 use super::{
     FIFO_PACKETS, FRAME_BYTES, FRAMES, FRAMES_MAX, ForwardError, ForwardSettings, SUPER_FRAME_BYTES,
-    SUPER_FRAMES, SUPER_POOL_BYTES,
+    SUPER_FRAMES, SUPER_POOL_BYTES, Way,
 };
 use crate::port::{Owners, Pollers, Port};
 use std::sync::Arc;
@@ -16,6 +17,9 @@ use wharf_core::queue::TxQueue;
 use wharf_core::rx::Handler;
 use wharf_core::sender::Spread;
 use wharf_devices::spec::{Direction, Opened};
+
+/// `wharf_route::HEADROOM_BYTES`.
+const HEADROOM_BYTES: u32 = 256;
 
 /// The queues of each end, with their numbers, at least one. At most one of the ends has more.
 pub(super) struct Line {
@@ -41,7 +45,8 @@ impl Lines<'_> {
     pub(super) fn start(&mut self, line: Line) -> Result<(), ForwardError> {
         let there = self.directions.each_ref().map(Option::is_some);
         let large = self.ends.iter().filter(|end| end.receives).all(End::receives_super_packets);
-        let is_shared = there == [true; 2] && self.ends.iter().any(|end| end.is_one);
+        let is_shared =
+            there == [true; 2] && (self.settings.ways.is_some() || self.ends.iter().any(|end| end.is_one));
         let [a, b] = line.queues.each_ref().map(Vec::len);
         let pools = self.settings.pools(is_shared, large, a.max(b))?;
         for at in (0..2).filter(|&at| there[at] && self.ends[at].receives_super_packets()) {
@@ -53,12 +58,15 @@ impl Lines<'_> {
                 ports[at].push(self.port(at, number, opened, &pools)?);
             }
         }
+        let mut ways = [None, None];
+        if let (Some(make), [[a], [b]]) = (&self.settings.ways, ports.each_ref().map(Vec::as_slice)) {
+            ways = make([a, b])?.map(Some);
+        }
         for (at, direction) in self.directions.iter_mut().enumerate() {
             let Some(direction) = direction else { continue };
             let leaving: Vec<TxQueue> = ports[1 - at].iter().flat_map(Port::queue).cloned().collect();
             for port in &ports[at] {
-                let (handler, counts) =
-                    self.settings.handler(&leaving, &direction.from, &direction.activity)?;
+                let (handler, counts) = self.settings.handler(&leaving, direction, ways[at].take())?;
                 direction.receivers.push(port.on_receive(handler)?);
                 direction.counts.push(counts);
             }
@@ -131,7 +139,8 @@ impl ForwardSettings {
         let pool = || {
             let builder = PagePool::builder().frames(frames);
             let builder = builder.frame_bytes(self.frame_bytes.unwrap_or(bytes));
-            builder.build()
+            // A router writes headers of VLANs and tunnels in front of what has arrived.
+            if self.ways.is_some() { builder.headroom_bytes(HEADROOM_BYTES).build() } else { builder.build() }
         };
         let first = pool()?;
         let second = if shared { first.clone() } else { pool()? };
@@ -139,18 +148,22 @@ impl ForwardSettings {
     }
 
     fn handler(
-        &self, leaving: &[TxQueue], name: &str, activity: &Arc<Activity>,
+        &self, leaving: &[TxQueue], direction: &mut super::Direction, way: Option<Way>,
     ) -> Result<(Handler, Arc<Counts>), ForwardError> {
-        let sender = |queue: &TxQueue| queue.sender(&format!("from {name}"));
-        let mut senders = leaving.iter().map(sender).collect::<Result<Vec<_>, _>>()?;
         let limiter = self.longest_bytes.zip(leaving.first());
         let limiter = limiter.map(|(bytes, queue)| GsoLimiter::new(queue.pool(), bytes));
-        let activity = activity.clone();
+        let activity = direction.activity.clone();
+        if let Some(Way { by, drops }) = way {
+            direction.way = Some(Dropped(drops));
+            return Ok(pass::handler(by, limiter, activity));
+        }
+        let sender = |queue: &TxQueue| queue.sender(&format!("from {}", direction.from));
+        let mut senders = leaving.iter().map(sender).collect::<Result<Vec<_>, _>>()?;
         Ok(match senders.pop() {
-            Some(only) if senders.is_empty() => pass::handler(only, limiter, activity),
+            Some(only) if senders.is_empty() => pass::handler(Box::new(only), limiter, activity),
             last => {
                 senders.extend(last);
-                pass::handler(Spread::new(senders)?, limiter, activity)
+                pass::handler(Box::new(Spread::new(senders)?), limiter, activity)
             }
         })
     }

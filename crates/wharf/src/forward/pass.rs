@@ -96,14 +96,14 @@ impl Activity {
 /// Makes the handler that sends arrivals by `by`, segmented if `limiter` says so. Frames that the sender leaves wait and are shown
 /// again; nothing else is received before.
 pub(super) fn handler(
-    mut by: impl SendNow + Send + 'static, mut limiter: Option<GsoLimiter>, activity: Arc<Activity>,
+    mut by: Box<dyn SendNow + Send>, mut limiter: Option<GsoLimiter>, activity: Arc<Activity>,
 ) -> (Handler, Arc<Counts>) {
     let counts = Arc::new(Counts::default());
     let noted = counts.clone();
     let handler = move |burst: &mut Burst| {
         let (offered, pieces) = (burst.len(), noted.pieces.load(Relaxed));
         let sent = match &mut limiter {
-            Some(limiter) => limiter.send(burst, &mut by),
+            Some(limiter) => limiter.send(burst, &mut *by),
             None => by.send_now(burst),
         };
         if let Some((cut, pieces)) = limiter.as_ref().map(GsoLimiter::counts) {
