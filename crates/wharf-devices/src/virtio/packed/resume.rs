@@ -48,8 +48,10 @@ impl PackedDevice {
     pub fn resumed(place: Place, base: u32, options: Options) -> Result<Option<(Self, usize)>, RingError> {
         let is_used = |(index, wrap)| (turn_at(&place, index) & USED != 0) == wrap;
         let Some((at, left)) = place.inflight.as_ref().and_then(|table| table.resume_packed(is_used)) else {
-            let base = Self::resume(&place, base, options);
-            return base.map(|base| Ok((Self::new(place, options, base)?, 0))).transpose();
+            let Some(base) = Self::resume(&place, base, options) else { return Ok(None) };
+            let mut device = Self::new(place, options, base)?;
+            device.skips = !options.in_order;
+            return Ok(Some((device, 0)));
         };
         let bits = u32::from(Cursor { index: at.0, wrap: at.1 }.bits());
         let mut device = Self::new(place.clone(), options, bits | bits << 16)?;
@@ -62,15 +64,40 @@ impl PackedDevice {
         Ok(Some((device, left.len())))
     }
 
-    /// Returns the position for the announced `base`, which is believed unless it is the beginning: some drivers
-    /// announce that after their device has gone and come back (QEMU 7.2). `None` if the ring does not show it.
+    /// Returns the position for the announced `base`. Some drivers announce the beginning, or where an earlier
+    /// device stood, after their device has gone and come back (QEMU 7.2 and 10): what the ring shows counts,
+    /// if it shows a position. `None` if it shows none, and what is announced is the beginning, or wrong.
     pub fn resume(place: &Place, base: u32, options: Options) -> Option<u32> {
-        if Cursor::of_bits(base as u16) != Cursor::START {
+        let [next, high] = [base as u16, (base >> 16) as u16].map(Cursor::of_bits);
+        let announced = if base >> 16 == 0 { next } else { high };
+        if announced.index >= place.size {
             return Some(base);
         }
-        let cursor = if options.in_order { from_note(place) } else { from_flags(place) }?;
-        Some(u32::from(cursor.bits()) | u32::from(cursor.bits()) << 16)
+        let is_told = announced != Cursor::START && !shows_beyond(place, announced);
+        let shown = match options.in_order {
+            // Another device notes something else there.
+            true => {
+                if is_told {
+                    None
+                } else {
+                    from_note(place)
+                }
+            }
+            false => from_flags(place).filter(|(_, is_sure)| *is_sure || !is_told).map(|(cursor, _)| cursor),
+        };
+        match shown {
+            Some(cursor) if cursor != announced || !is_told => {
+                Some(u32::from(cursor.bits()) | u32::from(cursor.bits()) << 16)
+            }
+            _ => is_told.then_some(base),
+        }
     }
+}
+
+/// True if a descriptor shows as used on its coming round: a device stood beyond `cursor`.
+fn shows_beyond(place: &Place, cursor: Cursor) -> bool {
+    let is_beyond = |index: u16| turn_at(place, index) == used(cursor.wrap == (index >= cursor.index));
+    (0..place.size).any(is_beyond)
 }
 
 /// The side that had a descriptor when that was written last.
@@ -81,16 +108,24 @@ fn turn_at(place: &Place, index: u16) -> u16 {
 
 /// Each descriptor's USED flag is that of the device's last round over it, whichever side wrote it last: a
 /// driver that means to go on there writes the opposite of its own round. So the flag changes at most once on
-/// the way through the ring, at the device's position; see `PackedDevice::mark`.
-fn from_flags(place: &Place) -> Option<Cursor> {
-    let is_used = |index: u16| turn_at(place, index) & USED != 0;
-    let first = is_used(0);
-    match (1..place.size).find(|&index| is_used(index) != first) {
-        None => Some(Cursor { index: 0, wrap: !first }),
-        Some(index) if (index..place.size).all(|index| is_used(index) != first) => {
-            Some(Cursor { index, wrap: first })
+/// the way through the ring, at the device's position; see `PackedDevice::mark`. A device that ended while it
+/// published has shown others behind its position, and not yet the one there: of two such places it is the one
+/// with fewer behind. True if it did not: a device of another type may leave the same in the middle of a chain.
+fn from_flags(place: &Place) -> Option<(Cursor, bool)> {
+    let (size, is_used) = (place.size, |index: u16| turn_at(place, index) & USED != 0);
+    // The round of what is in front of a position: one round ends at the end of the ring.
+    let before = |index: u16| if index == 0 { !is_used(size - 1) } else { is_used(index - 1) };
+    let mut changes = (0..size).filter(|&index| is_used(index) != before(index));
+    let cursor = |index| Cursor { index, wrap: before(index) };
+    match std::array::from_fn::<_, 4, _>(|_| changes.next()) {
+        [Some(index), None, ..] => Some((cursor(index), true)),
+        [Some(one), Some(two), Some(three), None] => {
+            let turns = [[one, two, three], [two, three, one], [three, one, two]];
+            let next_to = turns.into_iter().filter(|[first, next, _]| (first + 1) % size == *next);
+            let first = next_to.min_by_key(|[_, next, last]| (last + size - next) % size)?[0];
+            Some((cursor(first), false))
         }
-        Some(_) => None,
+        _ => None,
     }
 }
 
@@ -98,8 +133,5 @@ fn from_flags(place: &Place) -> Option<Cursor> {
 /// device notes its position whenever it enables notifications and when it ends, and notes that it is unknown
 /// before it publishes. Descriptors written before that show as used on a later round.
 fn from_note(place: &Place) -> Option<Cursor> {
-    let cursor = Event(place.device.clone()).noted(place.size)?;
-    // Each on its coming round.
-    let is_beyond = |index: u16| turn_at(place, index) == used(cursor.wrap == (index >= cursor.index));
-    (!(0..place.size).any(is_beyond)).then_some(cursor)
+    Event(place.device.clone()).noted(place.size).filter(|&cursor| !shows_beyond(place, cursor))
 }
