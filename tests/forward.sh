@@ -298,3 +298,4 @@ short_of_memory
 tap_goes
 taps
 queues
+python3 tests/forward/switch.py "$wharf" || die "the switch"

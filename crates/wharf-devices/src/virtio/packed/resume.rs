@@ -64,9 +64,9 @@ impl PackedDevice {
         Ok(Some((device, left.len())))
     }
 
-    /// Returns the position for the announced `base`. Some drivers announce the beginning, or where an earlier
-    /// device stood, after their device has gone and come back (QEMU 7.2 and 10): what the ring shows counts,
-    /// if it shows a position. `None` if it shows none, and what is announced is the beginning, or wrong.
+    /// Returns the position for the announced `base`. Some drivers announce the beginning, or where an
+    /// earlier device stood, after their device has gone and come back (QEMU 7.2 and 10): what the ring shows
+    /// counts, if it shows a position. `None` if it shows none, and what is announced is the beginning, or wrong.
     pub fn resume(place: &Place, base: u32, options: Options) -> Option<u32> {
         let [next, high] = [base as u16, (base >> 16) as u16].map(Cursor::of_bits);
         let announced = if base >> 16 == 0 { next } else { high };
@@ -109,8 +109,8 @@ fn turn_at(place: &Place, index: u16) -> u16 {
 /// Each descriptor's USED flag is that of the device's last round over it, whichever side wrote it last: a
 /// driver that means to go on there writes the opposite of its own round. So the flag changes at most once on
 /// the way through the ring, at the device's position; see `PackedDevice::mark`. A device that ended while it
-/// published has shown others behind its position, and not yet the one there: of two such places it is the one
-/// with fewer behind. True if it did not: a device of another type may leave the same in the middle of a chain.
+/// published has shown others behind its position, and not yet the one there: of two such places it is the
+/// one with fewer behind. True if it did not: a device of another type may leave the same in a chain.
 fn from_flags(place: &Place) -> Option<(Cursor, bool)> {
     let (size, is_used) = (place.size, |index: u16| turn_at(place, index) & USED != 0);
     // The round of what is in front of a position: one round ends at the end of the ring.
