@@ -7,7 +7,7 @@
 
 use super::Switch;
 use super::frame::{Read, Vlans, Wanted, Wrong, retag};
-use super::table::Seen;
+use super::table::{PORTS_MAX, Seen};
 use crate::forward::pass::{Activity, Counts, Unsent, add};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -36,17 +36,25 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// `per_s` copies a second; after a pause as many at once as in a tenth of that.
+    /// `per_s` copies a second; after a pause as many at once as in a tenth of that, and at least those of one
+    /// frame.
     pub(super) fn new(per_s: u32) -> Self {
-        Self { per_s: per_s.into(), left: u64::from(per_s) / 10, since_ns: 0 }
+        let per_s = u64::from(per_s);
+        Self { per_s, left: Self::most(per_s), since_ns: 0 }
+    }
+
+    fn most(per_s: u64) -> u64 {
+        (per_s / 10).max(PORTS_MAX as u64)
     }
 
     /// Takes `copies`, if there are as many.
     fn take(&mut self, copies: u64, now_ns: u64) -> bool {
-        let passed_ns = now_ns.saturating_sub(self.since_ns).min(1_000_000_000);
-        let more = passed_ns * self.per_s / 1_000_000_000;
+        let passed_ns = u128::from(now_ns.saturating_sub(self.since_ns));
+        let more = passed_ns * u128::from(self.per_s) / 1_000_000_000;
         if more > 0 {
-            (self.left, self.since_ns) = ((self.left + more).min(self.per_s / 10), now_ns);
+            self.left =
+                Self::most(self.per_s).min(self.left.saturating_add(u64::try_from(more).unwrap_or(u64::MAX)));
+            self.since_ns = now_ns;
         }
         let has = self.left >= copies;
         self.left -= if has { copies } else { 0 };
