@@ -46,6 +46,9 @@ for example in packaging/forward.toml docs/grafana.json docs/alerts.yml; do
 done
 find docs/guide -type f -exec install -D -m 644 {} "$doc/"{} \;
 mv "$doc/docs/guide" "$doc/guide" && rmdir "$doc/docs"
+# A manager of virtual machines finds a back end of vhost-user by its description.
+install -D -m 755 packaging/vhost-user/wharf-vhost-user-net "$root/usr/lib/wharf/wharf-vhost-user-net"
+install -D -m 644 packaging/vhost-user/50-wharf-net.json "$share/qemu/vhost-user/50-wharf-net.json"
 install -m 755 packaging/deb/postinst packaging/deb/postrm "$root/DEBIAN/"
 
 # Units are disabled until an administrator enables one.

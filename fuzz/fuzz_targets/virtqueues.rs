@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wharf_devices::virtio::packed::{PackedDevice, PackedDriver};
 use wharf_devices::virtio::split::{SplitDevice, SplitDriver};
 use wharf_devices::virtio::{
-    Chain, DeviceRing, DriverRing, Extent, Layout, Memory, MemoryRegion, Options, Place,
+    Chain, DeviceRing, DirtyLog, DriverRing, Extent, Layout, Memory, MemoryRegion, Options, Place,
 };
 use wharf_sys::mapping::Mapping;
 use wharf_sys::shared::{Area, View};
@@ -16,6 +16,9 @@ const GUEST: u64 = 0x1000;
 
 fuzz_target!(|bytes: &[u8]| {
     let [how, base, bytes @ ..] = bytes else { return };
+    if how & 64 != 0 {
+        return log((usize::from(*base) + 1) * 8, bytes);
+    }
     let layout = if how & 1 == 0 { Layout::Split } else { Layout::Packed };
     let options = Options { event_idx: how & 2 != 0, indirect: how & 4 != 0, in_order: how & 8 != 0 };
     let area = Arc::new(Area::new(Mapping::shared_small_pages(4096).unwrap()));
@@ -50,6 +53,18 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
 });
+
+/// A log of pages of so many bytes, whatever addresses are noted: the memory behind it stays as it is.
+fn log(len_bytes: usize, bytes: &[u8]) {
+    let area = Arc::new(Area::new(Mapping::shared_small_pages(4096).unwrap()));
+    let log = DirtyLog::new(View::new(&area, 0, len_bytes).unwrap()).unwrap();
+    for step in bytes.chunks_exact(16).take(64) {
+        let [address, count] = [0, 8].map(|at| u64::from_le_bytes(step[at..at + 8].try_into().unwrap()));
+        log.note(address, count);
+    }
+    let behind = View::new(&area, len_bytes, 4096 - len_bytes).unwrap();
+    assert!((0..behind.len_bytes()).step_by(8).all(|at| behind.load_u64(at) == 0));
+}
 
 /// Pops and uses until the ring is empty, an error occurs, or the ring has wrapped often: a ring whose used buffers look available
 /// has no end.

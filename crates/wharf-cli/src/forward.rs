@@ -5,6 +5,7 @@ mod judge;
 mod live;
 mod manage;
 pub(crate) mod policy;
+mod ports;
 mod reload;
 mod routed;
 mod run;
@@ -28,7 +29,7 @@ pub(crate) fn forward(args: &ForwardArgs, origin: Origin<'_>) -> anyhow::Result<
         note(&format!("{}: no mistake in it", source.path()));
         return Ok(());
     }
-    for (spec, end) in [(&args.a, 0), (&args.b, 1)] {
+    for (end, spec) in args.ends().into_iter().enumerate() {
         let spared = host::spare(args.host, spec, Forward::direction_at(end, spec.kind()));
         spared.map_err(|error| placed(args, error))?;
     }

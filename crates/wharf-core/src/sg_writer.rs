@@ -1,7 +1,7 @@
 //! `SgWriter`: copies packets into frames: into one frame, or into a chain (scatter-gather) if one is too
 //! small.
 
-use crate::pool::{Cache, PagePool, PoolError};
+use crate::pool::{Burst, Cache, Packet, PagePool, PoolError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::frame::LENGTH_BYTES_MAX;
 use wharf_mem::{Batch, Frame, Meta, Region};
@@ -160,6 +160,17 @@ impl SgWriter {
             debug_assert!(pushed.is_ok(), "the caller has seen to room");
         }
         Ok(Placement::Done)
+    }
+
+    /// Adds a copy of `packet` to `to`, in frames of `memory`, of one pool with `to`. Returns false without
+    /// memory or room.
+    pub fn copy(&mut self, packet: &Packet, memory: &mut impl Memory, to: &mut Burst) -> bool {
+        let (chunks, len_bytes) = (packet.chunks(), packet.len() as u32);
+        to.batch_mut().room() > 0
+            && matches!(
+                self.place(memory, to.batch_mut(), chunks, len_bytes, &packet.meta()),
+                Ok(Placement::Done)
+            )
     }
 
     /// Works like [`SgWriter::place`], for a packet that fits one frame.

@@ -21,6 +21,7 @@
 
 pub mod doctor;
 #[doc(hidden)]
+mod guard;
 pub mod host;
 pub mod host_loss;
 pub mod iface;

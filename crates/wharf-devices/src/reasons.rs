@@ -8,6 +8,7 @@
 //!
 //! [`RxDevice::drops`]: wharf_core::device::RxDevice::drops
 
+mod switch;
 mod table;
 
 use std::borrow::Cow;
@@ -57,11 +58,17 @@ pub enum Counted {
 /// Returns the table, sorted by word, with the words of `kinds`: the name of each, and what it counts by.
 /// Kinds that count by a word with one meaning share a row.
 pub fn with(kinds: impl IntoIterator<Item = (&'static str, &'static [Counted])>) -> Vec<Reason> {
-    let mut rows = [table::ROWS, &router()].concat();
-    rows.sort_by_key(|row| row.word);
+    let mut rows = own_rows();
     for (kind, counted) in kinds {
         counted.iter().for_each(|counted| add(&mut rows, kind, *counted));
     }
+    rows
+}
+
+/// The rows of this crate's kinds and of the parts of the path, sorted by word.
+fn own_rows() -> Vec<Reason> {
+    let mut rows = [table::ROWS, &router(), switch::ROWS].concat();
+    rows.sort_by_key(|row| row.word);
     rows
 }
 
@@ -97,14 +104,14 @@ fn add(rows: &mut Vec<Reason>, kind: &'static str, counted: Counted) {
 
 #[cfg(test)]
 mod tests {
-    use super::table::ROWS;
     use super::*;
 
     #[test]
     fn rows_are_sorted_by_word_and_each_device_has_one_of_a_word() {
-        assert!(ROWS.is_sorted_by_key(|reason| reason.word));
-        for reason in ROWS {
-            let rows = ROWS.iter().filter(|row| row.word == reason.word);
+        let rows = own_rows();
+        assert!([table::ROWS, switch::ROWS].iter().all(|rows| rows.is_sorted_by_key(|reason| reason.word)));
+        for reason in &rows {
+            let rows = rows.iter().filter(|row| row.word == reason.word);
             let mut devices: Vec<&str> = rows.flat_map(|row| row.devices.iter()).copied().collect();
             let all = devices.len();
             devices.sort_unstable();
@@ -115,9 +122,9 @@ mod tests {
 
     #[test]
     fn devices_of_rows_are_kinds_or_parts_of_the_path() {
-        let parts = ["any", "discipline", "fault", "receiver", "router", "segmenter", "sender"];
+        let parts = ["any", "discipline", "fault", "receiver", "router", "segmenter", "sender", "switch"];
         let registry = crate::registry::Registry::default();
-        for device in ROWS.iter().flat_map(|reason| reason.devices.iter()) {
+        for device in own_rows().iter().flat_map(|reason| reason.devices.iter()) {
             let is_kind = registry.kinds().iter().any(|kind| kind.name == *device);
             assert!(is_kind || parts.contains(device) || cfg!(not(feature = "vhost")), "{device}");
         }
@@ -134,6 +141,6 @@ mod tests {
         let of_word = rows.iter().filter(|row| row.word == "link-down").collect::<Vec<_>>();
         assert!(of_word[0].devices.ends_with(&["mine", "ours"]), "{of_word:?}");
         assert_eq!((of_word.len(), &of_word[1].devices[..]), (2, &["mine", "ours"][..]));
-        assert!(rows.len() == with([]).len() + 1 && rows.is_sorted_by_key(|row| row.word));
+        assert!(rows.len() == own_rows().len() + 1 && rows.is_sorted_by_key(|row| row.word));
     }
 }

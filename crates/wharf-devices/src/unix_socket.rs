@@ -12,7 +12,8 @@ use wharf_sys::unix_socket::{self, Access, Kind, SocketFile};
 #[derive(Debug)]
 pub(crate) struct Listening {
     pub(crate) listener: UnixListener,
-    file: SocketFile,
+    /// None if this process was started with the listener.
+    file: Option<SocketFile>,
 }
 
 impl Listening {
@@ -26,13 +27,21 @@ impl Listening {
         let mode = mode.or(group.map(|_| 0o660));
         let access = mode.map_or(Access::Umask, |mode| Access::Mode(mode, group));
         let listening = unix_socket::listen(path, kind, access);
-        listening.map(|(listener, file)| Self { listener, file }).map_err(|error| said(path, error))
+        listening
+            .map(|(listener, file)| Self { listener, file: Some(file) })
+            .map_err(|error| said(path, error))
+    }
+
+    /// Takes a listener that this process was started with.
+    #[cfg(feature = "vhost")]
+    pub(crate) fn inherited(listener: UnixListener) -> Self {
+        Self { listener, file: None }
     }
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.file.remove();
+        self.file.iter().for_each(SocketFile::remove);
     }
 }
 

@@ -166,6 +166,14 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     unsafe { call::descriptor(libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0)) }
 }
 
+/// True if the socket takes connections; false if it is one.
+///
+/// # Errors
+/// `ENOTSOCK`.
+pub fn listens(socket: &impl AsFd) -> io::Result<bool> {
+    Ok(rustix::net::sockopt::socket_acceptconn(socket)?)
+}
+
 fn open(kind: Kind) -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, kind.socket_type(), SocketFlags::CLOEXEC, None)?)
 }

@@ -23,6 +23,8 @@ mod end;
 mod line;
 mod pass;
 mod ring;
+mod switch;
+mod switched;
 
 #[doc(hidden)]
 pub use delay::DelayMeter;
@@ -36,6 +38,7 @@ use line::{Line, Lines};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use switched::Switched;
 use wharf_core::bql::Bounds;
 use wharf_core::host::Clock;
 use wharf_core::poller::{PollerCounters, Settings};
@@ -110,6 +113,14 @@ pub enum ForwardError {
         /// The device.
         device: String,
     },
+    /// A port of a switch cannot be as it is to be.
+    #[error("{port}: {what}")]
+    Port {
+        /// Its device.
+        port: String,
+        /// The reason.
+        what: String,
+    },
     /// Too little memory for super-packets of 64 KiB: besides the one being received, some are with the sender, the device and the
     /// discipline.
     #[error(
@@ -151,8 +162,9 @@ pub struct ForwardSettings {
     pub frames: Option<u32>,
     /// Bytes of each: [`FRAME_BYTES`], or [`SUPER_FRAME_BYTES`] between such ends.
     pub frame_bytes: Option<u32>,
-    /// Make the disciplines of each direction, that of the first end's arrivals first: FIFOs of 1000 packets.
-    pub qdisc: [MakeQdisc; 2],
+    /// Make the disciplines in front of each end, in the order of the ends; the last does for those beyond. What the
+    /// disciplines of one maker share, a rate above all, they share by end. A FIFO of 1000 packets.
+    pub qdisc: Vec<MakeQdisc>,
     /// Packets that a discipline holds, all bands together: 1000. A larger one gets more memory by default, or a full discipline would
     /// leave none to receive into.
     pub qdisc_packets: u32,
@@ -174,15 +186,21 @@ pub struct ForwardSettings {
     /// For ends of one queue each.
     #[doc(hidden)]
     pub ways: Option<MakeWays>,
+    /// Copies a second of what one port of a switch sends to all, or to a station that is not known: 20,000.
+    pub flood_pps: u32,
+    /// VLANs of ports of a switch, by name: `10`, one whose frames have no tag there, or several with tags,
+    /// `10+20`. The others are in all VLANs, with tags, and in one of their own.
+    pub vlans: Vec<(String, String)>,
+    /// Time after which a switch forgets a station that it has not seen: 5 minutes.
+    pub age: Duration,
 }
 
 impl Default for ForwardSettings {
     fn default() -> Self {
-        let fifo = |_: &PagePool| -> Box<dyn Qdisc> { Box::new(Fifo::new(FifoLimit::Packets(FIFO_PACKETS))) };
         Self {
             frames: None,
             frame_bytes: None,
-            qdisc: [Box::new(fifo), Box::new(fifo)],
+            qdisc: vec![Box::new(|_| Box::new(Fifo::new(FifoLimit::Packets(FIFO_PACKETS))))],
             qdisc_packets: FIFO_PACKETS as u32,
             longest_bytes: None,
             byte_limits: Bounds::LEARN,
@@ -192,6 +210,9 @@ impl Default for ForwardSettings {
             pollers: None,
             cpus: Vec::new(),
             ways: None,
+            flood_pps: 20_000,
+            vlans: Vec::new(),
+            age: Duration::from_secs(300),
         }
     }
 }
@@ -208,7 +229,8 @@ impl std::fmt::Debug for ForwardSettings {
 pub struct Forward {
     pollers: Vec<Arc<Pollers>>,
     directions: Vec<Direction>,
-    ports: [Vec<Port>; 2],
+    ports: Vec<Vec<Port>>,
+    switch: Option<Switched>,
 }
 
 impl Forward {
@@ -225,32 +247,49 @@ impl Forward {
 
     /// Returns the settings of the ports of both ends, each opened as [`Forward::direction_at`] says.
     pub fn ends(a: &DeviceSpec, b: &DeviceSpec) -> [PortBuilder; 2] {
-        let end = |at, spec: &DeviceSpec| Port::builder_of(spec, Self::direction_at(at, spec.kind()));
-        [end(0, a), end(1, b)]
+        [Self::end(0, a), Self::end(1, b)]
+    }
+
+    /// Returns the settings of the ports of end `at`, opened as [`Forward::direction_at`] says.
+    pub fn end(at: usize, spec: &DeviceSpec) -> PortBuilder {
+        Port::builder_of(spec, Self::direction_at(at, spec.kind()))
     }
 
     /// Opens `queues` queues of each end that can have several, without memory.
     ///
     /// # Errors
     /// Those of [`PortBuilder::open`].
-    pub fn open(ends: [PortBuilder; 2], queues: u32) -> Result<[PortBuilder; 2], OpenError> {
+    pub fn open(ends: impl Into<Vec<PortBuilder>>, queues: u32) -> Result<Vec<PortBuilder>, OpenError> {
         // Packets longer than a frame go through as chains: a device is asked for them as it opens.
-        let [a, b] = ends.map(|end| end.takes_chains(true));
+        let ends: Vec<_> = ends.into().into_iter().map(|end| end.takes_chains(true)).collect();
         let all = Queues { count: queues, ..Queues::default() };
-        // If one end has one queue only, all queues of the other share memory.
-        let has_pool_each = a.queues_of(all) == b.queues_of(all);
+        // If one end has one queue only, all queues of the other share memory, as all ports of a switch do.
+        let has_pool_each = matches!(&ends[..], [a, b] if a.queues_of(all) == b.queues_of(all));
         let all = Queues { pool_shared_by: if has_pool_each { 1 } else { queues }, ..all };
-        Ok([a.open_as(all)?, b.open_as(all)?])
+        ends.into_iter().map(|end| end.open_as(all)).collect()
     }
 
     /// Starts a forwarder between two devices, of which a queue each is opened unless some are open already: see the
     /// module. Both have as many, or one has one. It leaves out a direction for which one end lacks a side. Of the
     /// settings of the ends' ports, it sets the pools, qdiscs, byte limits, owners and pollers.
     ///
+    /// Three devices and more, up to 255, are the ports of a switch that learns: a frame leaves by the port
+    /// at which its destination was seen last, or by all.
+    ///
     /// # Errors
     /// [`ForwardError`]: above all, a device's error as it is opened, or attached to its memory.
-    pub fn start(ends: [PortBuilder; 2], settings: &ForwardSettings) -> Result<Self, ForwardError> {
-        let [mut a, mut b] = Self::open(ends, 1)?;
+    pub fn start(
+        ends: impl Into<Vec<PortBuilder>>, settings: &ForwardSettings,
+    ) -> Result<Self, ForwardError> {
+        match <[PortBuilder; 2]>::try_from(Self::open(ends, 1)?) {
+            Ok(ends) => Self::start_pair(ends, settings),
+            Err(ends) => Self::start_switch(ends, settings),
+        }
+    }
+
+    fn start_pair(
+        [mut a, mut b]: [PortBuilder; 2], settings: &ForwardSettings,
+    ) -> Result<Self, ForwardError> {
         let (queues_a, queues_b) = (a.take_devices(), b.take_devices());
         let end = |builder, queues: &[Opened]| match queues {
             [] => Err(ForwardError::Queues { a: String::new(), a_queues: 0, b: String::new(), b_queues: 0 }),
@@ -268,21 +307,22 @@ impl Forward {
             let [from, to] = [at, 1 - at].map(|at| ends[at].name.clone());
             there[at].then(|| Direction::new(["a-b", "b-a"][at], from, to))
         };
-        let directions = [direction(0), direction(1)];
+        let directions = vec![direction(0), direction(1)];
         let queues = counts[0].max(counts[1]);
         let receivers = (0..2).filter(|&at| there[at]).map(|at| counts[at]).sum();
         let pollers = settings.pollers_of(queues, receivers);
-        let ports = [Vec::new(), Vec::new()];
-        let mut all = Lines { settings, ends, pollers, queues, directions, ports };
+        let (ports, ends) = (vec![Vec::new(), Vec::new()], Vec::from(ends));
+        let mut all = Lines { settings, ends, pollers, queues, directions, ports, is_switch: false };
         for line in lines {
             all.start(line)?;
         }
         let Lines { pollers, directions, ports, .. } = all;
-        Ok(Self { pollers, directions: directions.into_iter().flatten().collect(), ports })
+        let directions = directions.into_iter().flatten().collect();
+        Ok(Self { pollers, directions, ports, switch: None })
     }
 
     /// Returns the ports of each end, by queue: for their events and states.
-    pub fn ports(&self) -> &[Vec<Port>; 2] {
+    pub fn ports(&self) -> &[Vec<Port>] {
         &self.ports
     }
 
@@ -312,6 +352,7 @@ impl Forward {
             direction.drain(deadline_ns);
         }
         let mut closed: Vec<_> = directions.into_iter().map(Direction::close).collect();
+        closed.extend(self.take_gone());
         closed
             .iter()
             .flat_map(|summary| &summary.queues)
@@ -346,6 +387,12 @@ fn lines(queues: [Vec<Opened>; 2], ends: &[End; 2]) -> Result<Vec<Line>, Forward
 }
 
 impl ForwardSettings {
+    /// Makes a discipline in front of end `at`: a FIFO if there is no maker.
+    fn make_qdisc(&self, at: usize, pool: &PagePool) -> Box<dyn Qdisc> {
+        let make = self.qdisc.get(at).or(self.qdisc.last());
+        make.map_or_else(|| (Self::default().qdisc[0])(pool), |make| make(pool))
+    }
+
     /// Returns the pollers: one for each of the `queues`, or as many as were asked for.
     fn pollers_of(&self, queues: usize, receivers: usize) -> Vec<Arc<Pollers>> {
         let threads = self.pollers.unwrap_or(queues).clamp(1, receivers.max(1));

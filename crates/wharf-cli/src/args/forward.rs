@@ -28,6 +28,8 @@ Examples:
       100 Mbit/s each way; of the packets that wait for that, urgent ones (EF, CS5 to CS7) leave first
   wharf forward xdp:eth0 vhost-user:/run/vm.sock --queues 4
       four queues of eth0 and a guest with four queue pairs: a flow keeps its queue, and its order
+  wharf forward vhost-user:/run/a.sock vhost-user:/run/b.sock packet:eth0 --vlan packet:eth0=10+20
+      two guests and an interface at one switch; the interface's frames have tags of these VLANs
   wharf forward pcap:in.pcap packet:eth1
       one way, until the last frame of the capture has left; at the second end a capture is written
   wharf forward packet:eth0 packet:eth1 --route
@@ -62,6 +64,11 @@ pub(crate) struct ForwardArgs {
     /// The other end
     #[arg(value_name = "B", value_parser = values::device, required = false, required_unless_present = "config")]
     pub(crate) b: DeviceSpec,
+    /// Further ends: with three and more, all are ports of a switch that learns. A frame leaves by the port
+    /// at which its destination was seen last, or by all; each port has its own discipline, and shows as p1,
+    /// p2 and so on
+    #[arg(value_name = "PORT", value_parser = values::device, num_args = 0..=253)]
+    pub(crate) ports: Vec<DeviceSpec>,
     /// Read further options from this file, as TOML: each long name is a key (rate = "20mbit"), and the ends are a and b. Options of the
     /// command line win over the file. SIGHUP has the run read it again, in place of ending it: see docs/guide/service.md
     #[arg(long, value_name = "FILE")]
@@ -84,6 +91,21 @@ pub(crate) struct ForwardArgs {
     /// Queueing discipline of each direction [default: fq_codel, or fifo where packets wait]
     #[arg(long, value_name = "QDISC", value_parser = values::qdisc)]
     pub(crate) qdisc: Option<QdiscSpec>,
+    /// VLANs of a port of a switch: tap:a=10, a VLAN whose frames have no tag there; tap:a=10+20, those with
+    /// these tags; tap:a=10+, with this one [default: all, as they come]
+    #[arg(long, value_name = "PORT=VLANS", value_parser = values::vlan)]
+    pub(crate) vlan: Vec<(String, String)>,
+    /// Copies a second that a switch makes of what comes in by one port for all, or for a station that it
+    /// does not know
+    #[arg(long, help_heading = TUNING, value_name = "N", default_value = "20000", value_parser = values::number(1..=u32::MAX))]
+    pub(crate) flood_limit: u32,
+    /// Time after which a switch forgets a station that it has not seen
+    #[arg(long, help_heading = TUNING, value_name = "S", default_value = "5min", value_parser = values::seconds)]
+    pub(crate) forget_after: Duration,
+    /// A setting of one direction or port from the start, as `wharf set` takes it: a-b.rate=20mbit,
+    /// p3.qdisc=fifo
+    #[arg(long, value_name = "PATH.KEY=VALUE")]
+    pub(crate) set: Vec<String>,
     /// Most bits or packets per second that leave in each direction, such as 100mbit or 10kpps, counted from the Ethernet header on, and
     /// for each segment of a super-packet (tbf). At a rate of packets, each counts as 1514 bytes of --bucket. Super-packets longer than
     /// 1 ms at the rate, or than --bucket, are segmented
@@ -150,4 +172,11 @@ pub(crate) struct ForwardArgs {
     pub(crate) watch: WatchArgs,
     #[command(flatten)]
     pub(crate) sandbox: SandboxArgs,
+}
+
+impl ForwardArgs {
+    /// The ends, in order.
+    pub(crate) fn ends(&self) -> Vec<&DeviceSpec> {
+        [&self.a, &self.b].into_iter().chain(&self.ports).collect()
+    }
 }

@@ -249,6 +249,12 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     want(read, "a time above 0, at most a year: 2, 0.5, 300ms or 1min")
 }
 
+/// Reads `PORT=VLANS`.
+pub fn vlan(text: &str) -> Result<(String, String), String> {
+    let read = text.rsplit_once('=').map(|(port, vlans)| (port.into(), vlans.into()));
+    want(read, "a port and its VLANs: tap:a=10 or tap:a=10+20")
+}
+
 /// Makes a reader of times from `least_ms` on.
 pub(super) fn seconds_from(least_ms: u128) -> impl Fn(&str) -> Result<Duration, String> + Clone {
     move |text| {

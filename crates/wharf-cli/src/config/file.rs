@@ -83,7 +83,8 @@ impl ConfigFile {
                 _ => reader.option(key.get_ref(), key.get_ref(), key.span().start, value, command),
             }
         }
-        reader.settings.sort_by_key(|setting| (setting.id != "a", setting.line));
+        let place = |id: &str| ["a", "b"].iter().position(|end| *end == id);
+        reader.settings.sort_by_key(|setting| (place(&setting.id).unwrap_or(2), setting.line));
         reader.check(command);
         reader.done()
     }
@@ -205,6 +206,13 @@ fn words(arg: &Arg, long: &str, value: &DeValue<'_>) -> Result<(String, Vec<Stri
                 scalar(value).and_then(|text| text.parse().ok()).filter(|times| (0..=2).contains(times));
             let times: usize = times.ok_or("0, 1 or 2")?;
             Ok((times.to_string(), vec![flag; times]))
+        }
+        (ArgAction::Append, DeValue::Array(items)) if arg.get_value_delimiter().is_none() => {
+            let items = items.iter().map(|item| scalar(item.get_ref())).collect::<Option<Vec<String>>>();
+            let items = items.ok_or("a list of strings")?;
+            let word =
+                |item: &String| if arg.is_positional() { item.clone() } else { format!("{flag}={item}") };
+            Ok((format!("{items:?}"), items.iter().map(word).collect()))
         }
         (_, value) => {
             let (shown, text) = match value {

@@ -12,7 +12,7 @@ use wharf::forward::Summary;
 use wharf::qdisc::Order;
 use wharf_tools::traffic::Latency;
 
-/// Both directions. The keys are a promise.
+/// Both directions, or the ports of a switch. The keys are a promise.
 #[derive(Debug, Serialize)]
 pub(super) struct ForwardReport {
     pub(super) directions: Vec<DirectionReport>,
@@ -22,7 +22,8 @@ pub(super) struct ForwardReport {
     pub(super) route: Option<RouteReport>,
 }
 
-/// One direction, as `send` reports it; `device` is the end that frames left by.
+/// One direction, as `send` reports it; `device` is the end that frames left by. Of a switch, one port: what
+/// arrived at it, and what left by it.
 #[derive(Debug, Serialize)]
 pub(super) struct DirectionReport {
     /// The end that frames arrived at.
@@ -65,12 +66,15 @@ pub(super) struct BandReport {
 /// that a signal did.
 pub(super) fn outcome(
     summaries: Vec<Summary>, lost: Option<String>, interrupted: bool, mirror: Option<TraceReport>,
-    settings: &[Settings],
+    settings: &[Settings], is_switch: bool,
 ) -> Outcome<ForwardReport> {
     let mut faults: Vec<String> = lost.into_iter().collect();
+    match is_switch {
+        true => faults.extend(Summary::missing_of(&summaries)),
+        false => faults.extend(summaries.iter().filter_map(Summary::missing)),
+    }
     for summary in &summaries {
         faults.extend(summary.errors.iter().map(ToString::to_string));
-        faults.extend(summary.missing());
         // Errors of an incomplete file, above all.
         let last_errors = summary.queues.iter().filter_map(|queue| queue.counters().last_error());
         faults.extend(last_errors.filter(|error| error.starts_with("trace:")));

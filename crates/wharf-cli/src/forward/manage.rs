@@ -1,7 +1,9 @@
 //! `Manager`: a forwarder as its service manager sees it: ready, its status, reloads, and its end.
 
 use super::live::Live;
+use super::ports::Ports;
 use super::reload::Reload;
+use super::tell::Tells;
 use crate::service::Service;
 use crate::signals::Signals;
 use crate::watch::Board;
@@ -28,12 +30,16 @@ impl<'a> Manager<'a> {
 
     /// Reloads if a signal has asked for it, and tells what is due. Returns the time by which it is to look
     /// again.
-    pub(super) fn look(&mut self, forward: &Forward) -> Duration {
+    pub(super) fn look(&mut self, forward: &mut Forward, ports: &mut Ports, tells: &mut Tells) -> Duration {
         if self.signals.takes_reload() {
             self.service.reloading();
-            self.reload.reload(self.signals, self.board);
+            let wanted = self.reload.reload(self.signals, self.board);
+            if let Some(wanted) = wanted.filter(|args| !args.ports.is_empty()) {
+                ports.change_to(&wanted, forward, tells, self.board);
+            }
             self.service.ready();
         }
+        let forward = &*forward;
         let (status, now) = (&self.status, self.began.elapsed().as_secs_f64());
         self.service.look(forward, || status.line(now, forward))
     }

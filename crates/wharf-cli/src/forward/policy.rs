@@ -18,7 +18,7 @@ pub(crate) const FRAME_BITS: u64 = 1514 * 8;
 
 /// Checks the command line before anything is opened or created.
 pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
-    for (spec, end) in [(&args.a, 0), (&args.b, 1)] {
+    for (end, spec) in args.ends().into_iter().enumerate() {
         spec.check(Forward::direction_at(end, spec.kind())).map_err(usage)?;
     }
     check_ends(args)?;
@@ -27,17 +27,28 @@ pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
     check_cpus(&args.cpu)?;
     sandbox::check(&args.sandbox)?;
     let mirror = args.mirror.as_deref().map(|path| ("--mirror", path));
+    let further = args.ports.iter().map(|end| end.file().map(|path| ("a further end", path)));
     let written = [args.b.file().map(|path| ("the second end", path)), mirror, args.watch.written()];
+    let written: Vec<_> = written.into_iter().chain(further).collect();
     check_written(args.a.file().map(|path| ("the first end", path)), &written)
 }
 
 /// Checks that the ends differ: arrivals would leave where they came from, by `lo` for ever. (The queues of one AF_XDP interface share
 /// one program, which has one owner.)
 fn check_ends(args: &ForwardArgs) -> anyhow::Result<()> {
-    if args.a.is_same_end(&args.b) {
-        return Err(usage(format!("both ends are {}: name two, or nothing gets anywhere", args.a.name())));
+    let ends = args.ends();
+    let twice = |at: &usize| ends[..*at].iter().any(|other| other.is_same_end(ends[*at]));
+    if let Some(at) = (1..ends.len()).find(twice) {
+        let how_many = if ends.len() == 2 { "both" } else { "two" };
+        let name = ends[at].name();
+        return Err(usage(format!("{how_many} ends are {name}: name two, or nothing gets anywhere")));
     }
-    Ok(())
+    let is_end = |name: &str| ends.iter().any(|end| end.name() == name);
+    match args.vlan.iter().find(|(name, _)| ends.len() == 2 || !is_end(name)) {
+        Some((name, _)) if ends.len() > 2 => Err(usage(format!("--vlan {name}: there is no such port"))),
+        Some(_) => Err(usage("--vlan: VLANs are of ports of a switch, which has three ends and more")),
+        None => Ok(()),
+    }
 }
 
 /// Checks that other options go with several queues.
@@ -61,7 +72,7 @@ pub(crate) struct Policy {
 impl Policy {
     /// Returns what was asked for, or the default: nothing that arrives waits in front of the discipline, unless an end is a capture.
     pub(super) fn of(args: &ForwardArgs) -> anyhow::Result<Self> {
-        let has_capture = args.a.file().is_some() || args.b.file().is_some();
+        let has_capture = args.ports.is_empty() && args.ends().iter().any(|end| end.file().is_some());
         let is_lossless = args.when_full.map_or(has_capture, |when_full| when_full == WhenFull::Wait);
         // CoDel drops however much room there is.
         let by_default = if is_lossless { "fifo" } else { "fq_codel" };

@@ -12,7 +12,10 @@ use crate::watch::{Board, Settings};
 use wharf_tools::trace::TraceFile;
 
 /// Options that may change while the run goes on, by long name.
-const LIVE: [&str; 7] = ["rate", "bucket", "bql", "batch", "qdisc", "small-queues", "when-full"];
+const LIVE: [&str; 8] = ["rate", "bucket", "bql", "batch", "qdisc", "set", "small-queues", "when-full"];
+
+/// Those of a switch as well: ports are plugged and unplugged.
+const ENDS: [&str; 4] = ["a", "b", "ports", "vlan"];
 
 /// See the module.
 #[derive(Debug)]
@@ -29,40 +32,53 @@ impl<'a> Reload<'a> {
         Self { origin, started, mirror }
     }
 
-    /// Reads the file again, and says what became of it.
-    pub(super) fn reload(&self, signals: &Signals, board: &Board) {
-        let Some(source) = &self.started.source else { return };
+    /// Reads the file again, and says what became of it. Returns the options, with the ends that the file has
+    /// now, unless it has a mistake.
+    pub(super) fn reload(&self, signals: &Signals, board: &Board) -> Option<Box<ForwardArgs>> {
+        let source = self.started.source.as_ref()?;
         self.reopen_mirror();
         match self.read(source, signals, board) {
-            Ok(lines) => {
+            Ok((args, lines)) => {
                 let what = if lines.is_empty() { "no setting changes".into() } else { lines.join("; ") };
                 note(&format!("{}: read again: {what}", source.path()));
+                Some(args)
             }
             Err(errors) => {
                 errors.iter().for_each(|error| complain(&format!("{error}; no setting changes")));
+                None
             }
         }
     }
 
-    /// Returns a line for each direction whose settings have changed.
-    fn read(&self, started: &Source, signals: &Signals, board: &Board) -> Result<Vec<String>, Vec<String>> {
+    /// Returns the options, and a line for each direction whose settings have changed.
+    fn read(
+        &self, started: &Source, signals: &Signals, board: &Board,
+    ) -> Result<(Box<ForwardArgs>, Vec<String>), Vec<String>> {
         let mut args = self.origin.reload(signals)?;
-        let Some(source) = args.source.take() else { return Ok(Vec::new()) };
+        let Some(source) = args.source.take() else { return Ok((args, Vec::new())) };
         let placed = |error: &str| vec![source.placed(error)];
         check(&args).map_err(|error| placed(&with_causes(&error)))?;
-        // These decide on the default discipline, and stay.
-        (args.a, args.b) = (self.started.a.clone(), self.started.b.clone());
+        let is_switch = !self.started.ports.is_empty();
+        if is_switch == args.ports.is_empty() {
+            return Err(placed("a switch has three ends and more: that takes a restart"));
+        }
+        if !is_switch {
+            // These decide on the default discipline, and stay.
+            (args.a, args.b) = (self.started.a.clone(), self.started.b.clone());
+        }
         let policy = Policy::of(&args).map_err(|error| placed(&with_causes(&error)))?;
         let wanted = Settings::of_forwarder(&args, &policy);
         let lines = board.adopt(&wanted).map_err(|error| placed(&error))?;
+        board.set(&args.set).map_err(|error| placed(&format!("--set {error}")))?;
         if !lines.is_empty() {
             wanted.standing_queue().iter().for_each(|what| warn(what));
         }
-        for name in source.changed_since(started).filter(|name| !LIVE.contains(name)) {
+        let is_live = |name: &str| LIVE.contains(&name) || is_switch && ENDS.contains(&name);
+        for name in source.changed_since(started).filter(|name| !is_live(name)) {
             let place = source.place_of(name);
             warn(&format!("{place}: {name}: takes a restart; the run goes on with what it had"));
         }
-        Ok(lines)
+        Ok((args, lines))
     }
 
     /// Goes on in a new file where `logrotate(8)` has moved the mirror.

@@ -5,10 +5,11 @@ use super::judge::judge;
 use super::live::Live;
 use super::manage::Manager;
 use super::policy::Policy;
+use super::ports::{Ports, mirroring, settings};
 use super::reload::Reload;
 use super::routed::{self, Routed};
 use super::tell::Tells;
-use crate::args::{ForwardArgs, WhenFull};
+use crate::args::ForwardArgs;
 use crate::config::Origin;
 use crate::log;
 use crate::news::treated;
@@ -21,14 +22,11 @@ use crate::session::{Outcome, Watch, is_usage, tell_mode, tell_opened, waits_for
 use crate::signals::Signals;
 use crate::usage;
 use crate::verdict::link_bps;
-use crate::watch::{Running, Settings};
+use crate::watch::Settings;
 use std::time::Duration;
 use wharf::PortBuilder;
-use wharf::device::{AnyDevice, wrap_device};
-use wharf::forward::{Forward, ForwardError, ForwardSettings};
-use wharf::qdisc::Rate;
+use wharf::forward::{Forward, ForwardError};
 use wharf::queue::TxQueue;
-use wharf_core::poller;
 use wharf_core::rx::RxQueue;
 use wharf_devices::spec::DeviceSpec;
 use wharf_tools::trace::TraceFile;
@@ -44,24 +42,21 @@ pub(super) fn run(
     let mut ends = ends(args, signals)?;
     let mirror = args.mirror.as_deref().map(TraceFile::create).transpose()?;
     if let Some(file) = &mirror {
-        ends = ends.map(|end| end.wrap(mirroring(file.clone())));
+        ends = ends.into_iter().map(|end| end.wrap(mirroring(file.clone()))).collect();
     }
     let (policy, links) = (Policy::of(args)?, [&args.a, &args.b].map(link_bps));
+    let is_switch = !args.ports.is_empty();
     let in_force = Settings::of_forwarder(args, &policy);
-    let mut settings = settings(args, &in_force);
     let routed = Routed::default();
+    let mut settings = settings(args, &in_force);
     if args.route {
         settings.ways = Some(routed.ways([&args.a, &args.b]));
         settings.frame_bytes = Some(args.frame_bytes.unwrap_or(routed::FRAME_BYTES));
         [&args.a, &args.b].into_iter().for_each(routed::warn_of_kernel);
     }
-    let forward = Forward::start(ends, &settings).map_err(starting)?;
-    let queues = || forward.directions().iter().flat_map(|direction| &direction.queues);
-    queues().for_each(|queue| queue.set_batching(args.batch));
-    let running = |direction| Running::forwarding(direction, &in_force);
-    let running: Vec<Running> = forward.directions().iter().map(running).collect();
-    board.put(running.clone());
-    board.put_pollers(forward.poller_counters());
+    let mut forward = Forward::start(ends, &settings).map_err(starting)?;
+    let mut ports = Ports::show(&forward, args, in_force.clone(), mirror.clone(), board);
+    board.set(&args.set).map_err(|error| usage(format!("--set {error}")))?;
     warn_of_loop(args);
     sandbox.enter()?;
     in_force.standing_queue().iter().for_each(|what| output::warn(what));
@@ -74,7 +69,7 @@ pub(super) fn run(
     let mut tells = Tells::of(&forward, args)?;
     let manager = Manager::start(signals, board, Reload::new(origin, args, mirror.as_ref()));
     page.begin(None);
-    let lost = watch(args, outside, &forward, &mut tells, manager);
+    let lost = watch(args, outside, &mut forward, (&mut ports, &mut tells), manager);
     page.end(board);
     let (away, time) = (tells.end(), meter.elapsed());
     routed.end();
@@ -86,10 +81,10 @@ pub(super) fn run(
         .for_each(|of| page.add_delays(&format!("in the queue to {}", of.to), &of.queue_delay.all));
     let mirrored = args.mirror.as_ref().zip(mirror);
     let mirrored = mirrored.map(|(path, file)| TraceReport::of(path, &file.counts()));
-    let now: Vec<Settings> =
-        running.iter().map(|path| path.settings().unwrap_or_else(|| in_force.clone())).collect();
-    let mut outcome = outcome(finished, lost, signals.asked(), mirrored, &now);
-    for (direction, settings) in outcome.report.directions.iter_mut().zip(&now) {
+    let now = ports.settings();
+    let mut outcome = outcome(finished, lost, signals.asked(), mirrored, &now, is_switch);
+    let judged = outcome.report.directions.iter_mut().zip(&now).filter(|_| !is_switch);
+    for (direction, settings) in judged {
         direction.common.verdict = Some(judge(direction, args, settings, links, time));
     }
     outcome.report.route = route;
@@ -98,44 +93,26 @@ pub(super) fn run(
 }
 
 fn warn_of_loop(args: &ForwardArgs) {
-    if args.a.is_peer(&args.b) {
-        let [a, b] = [&args.a, &args.b].map(DeviceSpec::name);
+    let ends = &args.ends();
+    let pairs = (1..ends.len()).flat_map(|at| ends[..at].iter().map(move |other| [*other, ends[at]]));
+    for [a, b] in pairs.filter(|[a, b]| a.is_peer(b)).map(|pair| pair.map(DeviceSpec::name)) {
         output::warn(&format!(
             "{a} and {b} are the two ends of one veth pair: what leaves by one comes back by the other, for ever"
         ));
     }
 }
 
-fn settings(args: &ForwardArgs, in_force: &Settings) -> ForwardSettings {
-    ForwardSettings {
-        frames: args.frames,
-        frame_bytes: args.frame_bytes,
-        qdisc_packets: in_force.limited_qdisc().packets() as u32,
-        // Longer super-packets are segmented: an urgent packet would wait for one that is leaving.
-        longest_bytes: in_force.bucket().map(|rate| args.bucket.unwrap_or_else(|| millisecond_bytes(rate))),
-        byte_limits: args.bql,
-        small_queues: in_force.small_queues.0,
-        qdisc: [in_force.make_qdisc(), in_force.make_qdisc()],
-        drop_tail: in_force.when_full == WhenFull::DropTail,
-        poller: poller::Settings { mode: args.poll, ..poller::Settings::default() },
-        pollers: args.pollers,
-        cpus: args.cpu.clone(),
-        ways: None,
-    }
-}
-
-/// Returns the bytes that leave in a millisecond, or those of an ordinary frame where that is more.
-fn millisecond_bytes(rate: Rate) -> u64 {
-    (rate.bits_per_second() / 8000).max(1514)
-}
-
 /// Opens the ends, each with as many queues as asked for, if it can have several.
-fn ends(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<[PortBuilder; 2]> {
-    let specs = [&args.a, &args.b];
+fn ends(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Vec<PortBuilder>> {
+    let specs = args.ends();
     specs.iter().for_each(|spec| log::note_device(&spec.name()));
-    let [a, b] = Forward::ends(&args.a, &args.b);
-    let ends = [treated(a, args.recovery, &args.a), treated(b, args.recovery, &args.b)];
-    let waits = waits_for(&args.a).and(&waits_for(&args.b)).at_most(args.recovery.give_up);
+    let end = |(at, spec): (usize, &&DeviceSpec)| treated(Forward::end(at, spec), args.recovery, spec);
+    let ends: Vec<PortBuilder> = specs.iter().enumerate().map(end).collect();
+    let waits = args
+        .ports
+        .iter()
+        .fold(waits_for(&args.a).and(&waits_for(&args.b)), |all, spec| all.and(&waits_for(spec)));
+    let waits = waits.at_most(args.recovery.give_up);
     let queues = args.queues;
     let opened = signals.unless_asked(&waits, move || Forward::open(ends, queues))?;
     let opened = opened.map_err(|error| {
@@ -146,18 +123,12 @@ fn ends(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<[PortBuilder; 2
     Ok(opened)
 }
 
-/// Returns what has a device that sends write what has left to `file`.
-fn mirroring(file: TraceFile) -> impl FnMut(AnyDevice) -> AnyDevice + Send + 'static {
-    move |device| match device {
-        AnyDevice::Rx(_) => device,
-        device => wrap_device!(device, |inner| file.around(inner).sent_only()),
-    }
-}
-
 /// Makes an error about an end that cannot be one a wrong use.
 fn starting(error: ForwardError) -> anyhow::Error {
     match error {
-        ForwardError::Nothing { .. } | ForwardError::OtherEnd { .. } => usage(error),
+        ForwardError::Nothing { .. } | ForwardError::OtherEnd { .. } | ForwardError::Port { .. } => {
+            usage(error)
+        }
         error => error.into(),
     }
 }
@@ -167,19 +138,23 @@ fn between(forward: &Forward) -> String {
     let text = |direction: &wharf::forward::Direction| {
         let to = device_text(&direction.to, direction.queues.first().and_then(TxQueue::device_mode));
         match direction.receivers.len().max(direction.queues.len()) {
+            _ if direction.from == direction.to => to,
             1 => format!("{} to {to}", direction.from),
             queues => format!("{} to {to} by {queues} queues", direction.from),
         }
     };
-    forward.directions().iter().map(text).collect::<Vec<_>>().join(", ")
+    let all = forward.directions().iter().map(text).collect::<Vec<_>>().join(", ");
+    if forward.stations(0).is_some() { format!("between the ports of a switch: {all}") } else { all }
 }
 
 /// Supervises the run until its end. Returns the error of a device that is lost for good or given up, if one is.
 fn watch(
-    args: &ForwardArgs, outside: &Outside, forward: &Forward, tells: &mut Tells, mut manager: Manager<'_>,
+    args: &ForwardArgs, outside: &Outside, forward: &mut Forward, (ports, tells): (&mut Ports, &mut Tells),
+    mut manager: Manager<'_>,
 ) -> Option<String> {
     let (watch, live) = (Watch::new(&outside.signals, args.seconds), Live::default());
     loop {
+        forward.note_time();
         for direction in forward.directions() {
             direction.note_departures();
             if let Some(gone) = direction.gone() {
@@ -193,7 +168,7 @@ fn watch(
         if let Some(given_up) = tells.look(forward) {
             return Some(given_up);
         }
-        let within = manager.look(forward);
+        let within = manager.look(forward, ports, tells);
         let next = watch.look(Duration::ZERO, Duration::ZERO).min(within);
         if watch.is_ending() || forward.is_over() {
             return None;

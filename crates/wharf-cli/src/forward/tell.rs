@@ -8,10 +8,11 @@ use crate::repeats::Lines;
 use wharf::forward::{Direction, Forward, Summary};
 use wharf_core::counters::QueueCounters;
 use wharf_core::rx::RxQueue;
+use wharf_devices::spec::DeviceSpec;
 
 /// The lines printed so far.
 pub(super) struct Tells {
-    ends: [News; 2],
+    ends: Vec<News>,
     /// By direction.
     ways: Vec<Way>,
     lines: Lines,
@@ -26,14 +27,26 @@ struct Way {
 
 impl Tells {
     pub(super) fn of(forward: &Forward, args: &ForwardArgs) -> anyhow::Result<Self> {
-        let [a, b] = forward.ports();
-        let ends = [News::of(a, &args.a, args.recovery)?, News::of(b, &args.b, args.recovery)?];
-        let way = |direction: &Direction| Way {
-            sending: direction.queues.iter().map(|_| Told::default()).collect(),
-            overload: Overload::new(format!("{} to {}", direction.from, direction.to)),
-        };
-        let ways = forward.directions().iter().map(way).collect();
-        Ok(Self { ends: ends.map(News::of_forward), ways, lines: Lines::default() })
+        let ends = forward.ports().iter().zip(args.ends());
+        let ends = ends.map(|(ports, spec)| Ok(News::of(ports, spec, args.recovery)?.of_forward()));
+        let ends = ends.collect::<anyhow::Result<_>>()?;
+        let ways = forward.directions().iter().map(Way::of).collect();
+        Ok(Self { ends, ways, lines: Lines::default() })
+    }
+
+    /// Begins the lines about the port that was plugged last, over `end`.
+    pub(super) fn plug(
+        &mut self, forward: &Forward, end: &DeviceSpec, args: &ForwardArgs,
+    ) -> anyhow::Result<()> {
+        let ports = forward.ports().last().map_or(&[][..], Vec::as_slice);
+        self.ends.push(News::of(ports, end, args.recovery)?.of_forward());
+        self.ways.extend(forward.directions().last().map(Way::of));
+        Ok(())
+    }
+
+    /// Ends the lines about port `at`.
+    pub(super) fn unplug(&mut self, at: usize) {
+        drop((self.ends.remove(at), self.ways.remove(at)));
     }
 
     /// Prints what has changed at both ends. Returns the error of a device that is given up.
@@ -41,7 +54,8 @@ impl Tells {
         for (direction, way) in forward.directions().iter().zip(&mut self.ways) {
             way.overload.look(|| (sum(&direction.queues, |all| all.sent.get()), direction.drops()));
         }
-        let given_up = self.ends.each_mut().map(|end| end.look(&mut self.lines));
+        let looked = self.ends.iter_mut().map(|end| end.look(&mut self.lines));
+        let given_up: Vec<_> = looked.collect();
         for (direction, Way { sending, .. }) in forward.directions().iter().zip(&mut self.ways) {
             let told = direction.queues.iter().zip(sending);
             let news = told.filter_map(|(queue, told)| told.news(queue.counters()));
@@ -71,6 +85,14 @@ impl Tells {
                 news.iter().for_each(|line| self.lines.tell(line));
             }
         }
+    }
+}
+
+impl Way {
+    fn of(direction: &Direction) -> Self {
+        let Direction { from, to, queues, .. } = direction;
+        let name = if from == to { format!("to {to}") } else { format!("{from} to {to}") };
+        Self { sending: queues.iter().map(|_| Told::default()).collect(), overload: Overload::new(name) }
     }
 }
 

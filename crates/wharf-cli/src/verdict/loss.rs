@@ -8,7 +8,8 @@ use wharf_devices::reasons::{self, Reason};
 use wharf_devices::spec::Kind;
 
 /// Parts of the path that count drops of any device.
-const PARTS: [&str; 7] = ["any", "discipline", "fault", "receiver", "router", "segmenter", "sender"];
+const PARTS: [&str; 8] =
+    ["any", "discipline", "fault", "receiver", "router", "segmenter", "sender", "switch"];
 /// Reasons by which a discipline, or a sender in front of it, drops.
 pub(crate) const OF_QUEUE: [&str; 5] = ["codel", "drop-head", "drop-tail", "overlimit", THINNED];
 /// The reason of packets that the kernel dropped in place of the discipline, before they were received.

@@ -131,6 +131,25 @@ impl Board {
         Ok(made.collect())
     }
 
+    /// Makes the changes, each `KEY=VALUE` or `PATH.KEY=VALUE`: all of them, or none.
+    pub(crate) fn set(&self, texts: &[String]) -> Result<(), String> {
+        let changes: Vec<_> = texts.iter().map(|text| Change::parse(text)).collect::<Result<_, _>>()?;
+        let names: Vec<String> = self.paths().iter().map(|path| path.path.clone()).collect();
+        if let Some(name) =
+            changes.iter().filter_map(|(path, _)| *path).find(|name| !names.iter().any(|there| there == name))
+        {
+            return Err(format!("\"{}\" is no path: there is {}", name, names.join(", ")));
+        }
+        if !changes.is_empty() && names.is_empty() {
+            return Err("the devices are not open yet".into());
+        }
+        let own = |path: &Running| {
+            let own = changes.iter().filter(|(name, _)| name.is_none_or(|name| name == path.path));
+            own.map(|(_, change)| change.clone()).collect()
+        };
+        self.change(own).map(drop)
+    }
+
     /// Puts the settings `wanted` into force in all directions, or in none. Returns a line for each direction that had others.
     pub(crate) fn adopt(&self, wanted: &Settings) -> Result<Vec<String>, String> {
         let changes = |path: &Running| path.settings().map_or(Vec::new(), |now| wanted.changes_from(&now));

@@ -4,8 +4,6 @@
 //! [`CLIENTS_MAX`] clients the one that came first has to go: no client holds up another, and none the run.
 
 use super::board::Board;
-use super::change::Change;
-use super::running::Running;
 use super::snapshot::Snapshot;
 use super::socket;
 use anyhow::Context;
@@ -166,7 +164,8 @@ fn failed(what: String) -> Answer {
 fn answer(request: &Request, board: &Board, before: &mut Option<Snapshot>) -> Answer {
     let done = match request {
         Request::Show => Ok(()),
-        Request::Set { changes } => set(changes, board),
+        Request::Set { changes } if changes.is_empty() => Err("no change is given".into()),
+        Request::Set { changes } => board.set(changes),
     };
     match done {
         Err(what) => failed(what),
@@ -176,24 +175,4 @@ fn answer(request: &Request, board: &Board, before: &mut Option<Snapshot>) -> An
             Answer { error: None, snapshot: Some(snapshot) }
         }
     }
-}
-
-/// Makes all changes, or none.
-fn set(texts: &[String], board: &Board) -> Result<(), String> {
-    let changes: Vec<_> = texts.iter().map(|text| Change::parse(text)).collect::<Result<_, _>>()?;
-    let names: Vec<String> = board.paths().iter().map(|path| path.path.clone()).collect();
-    if let Some(name) =
-        changes.iter().filter_map(|(path, _)| *path).find(|name| !names.iter().any(|there| there == name))
-    {
-        return Err(format!("\"{}\" is no path: there is {}", name, names.join(", ")));
-    }
-    if changes.is_empty() || names.is_empty() {
-        let what = if changes.is_empty() { "no change is given" } else { "the devices are not open yet" };
-        return Err(what.into());
-    }
-    let own = |path: &Running| {
-        let own = changes.iter().filter(|(name, _)| name.is_none_or(|name| name == path.path));
-        own.map(|(_, change)| change.clone()).collect()
-    };
-    board.change(own).map(drop)
 }

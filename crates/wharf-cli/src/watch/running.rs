@@ -69,7 +69,7 @@ impl Running {
             }
         }
         Self {
-            path: direction.name.into(),
+            path: direction.name.clone(),
             from: Some(direction.from.clone()),
             to: Some(direction.to.clone()),
             queues: direction.queues.clone(),

@@ -39,6 +39,13 @@ impl GsoLimiter {
         (self.segmented_packets, self.pieces)
     }
 
+    /// Forgets the packet that is being segmented, which the caller shows no more.
+    #[doc(hidden)]
+    pub fn give_up(&mut self) {
+        self.current = None;
+        self.out.clear();
+    }
+
     /// Sends the packets of `burst` in order, as far as the sender takes them now. The caller shows the others again.
     ///
     /// # Errors
@@ -50,8 +57,7 @@ impl GsoLimiter {
         }
         let sent = self.send_with_care(burst, by);
         if sent.is_err() {
-            self.current = None;
-            self.out.clear();
+            self.give_up();
         }
         sent
     }

@@ -90,6 +90,16 @@ impl Burst {
         Some(Packet::new(frame, self.pool.clone()))
     }
 
+    /// Moves the first packet to the back of `to`, of the same pool. Returns false if there is none, or no
+    /// room.
+    #[inline]
+    #[doc(hidden)]
+    pub fn move_first(&mut self, to: &mut Self) -> bool {
+        let fits = to.batch.room() > 0 && to.number == self.number;
+        // There is room for it.
+        fits && self.batch.pop().is_some_and(|frame| to.batch.push(frame).is_ok())
+    }
+
     /// The pool of its packets.
     #[inline]
     pub fn pool(&self) -> &PagePool {

@@ -174,7 +174,7 @@ pub(super) static ROWS: &[Reason] = &[
     ),
     row(
         "no-headroom",
-        &["virtio-user"],
+        &["switch", "virtio-user"],
         "The frame has no room for the header in front of it.",
         "Take frames from a pool with headroom, as `Path` makes them.",
     ),

@@ -28,6 +28,8 @@ pub struct Opened {
     /// Bytes of a pool's frame with which the device does its best, if that is more than the usual 2048: one
     /// that receives may copy otherwise.
     pub frame_bytes: Option<u32>,
+    /// Stations that are at the device for good: no other port of a switch has them.
+    pub own_macs: Vec<[u8; 6]>,
     /// Time that a frame takes to the other end: a wire's delay.
     pub delay: Duration,
 }
@@ -43,7 +45,8 @@ impl Opened {
     /// Makes one of a device alone.
     pub fn new(device: AnyDevice) -> Self {
         let (receiving, far_end, frame_bytes) = (None, None, None);
-        Self { device, receiving, far_end, super_packets: false, frame_bytes, delay: Duration::ZERO }
+        let (own_macs, delay) = (Vec::new(), Duration::ZERO);
+        Self { device, receiving, far_end, super_packets: false, frame_bytes, own_macs, delay }
     }
 
     /// Makes one of a device that sends only.

@@ -1,6 +1,8 @@
-//! `tap:NAME[,offload=on|off,multi_queue=off|on,mtu=1500,ring=500,sndbuf=64k,persist=off|on]`.
+//! `tap:NAME[,offload=on|off,multi_queue=off|on,mtu=1500,ring=500,sndbuf=64k,persist=off|on]`, and
+//! `mac=MAC+...`, `ip=IP+...`.
 
 use super::{Tap, TapOptions};
+use crate::guard;
 use crate::requirements::{NET_ADMIN, Requirement, TUN};
 use crate::spec::{Can, DeviceSpec, Kind, Opened, Opening, Place, QueueLayout};
 use wharf_core::device::DeviceError;
@@ -36,14 +38,17 @@ pub(crate) static KIND: Kind = Kind {
             "64k",
             "Bytes that the kernel takes before they are used (`TUNSETSNDBUF`)",
         ).when("Lower, to make senders wait for what shapes the traffic behind the interface; higher, if they wait for nothing"),
+        guard::MAC,
+        guard::IP,
     ],
     queues: QueueLayout::Devices,
     can: Can::ECHO,
+    check: guard::check,
     whole_by: Some(("offload", "off")),
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "tap",
-        "tap:NAME[,offload=on|off,multi_queue=off|on,mtu=1500,ring=500,sndbuf=64k,persist=off|on], both ways",
+        "tap:NAME[,offload=on|off,multi_queue=off|on,mtu=1500,ring=500,sndbuf=64k,persist=off|on,mac=MAC+...,ip=IP+...], both ways",
         "a virtual interface of the kernel, with offloads",
         open,
     )
@@ -67,8 +72,9 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         ring_frames: spec.number("ring"),
         send_buffer_bytes: spec.number("sndbuf"),
     };
-    match count {
-        1 => Ok(vec![opened(Tap::open(name, wanted)?)]),
-        _ => Ok(Tap::open_queues(name, wanted, count)?.into_iter().map(opened).collect()),
-    }
+    let taps = match count {
+        1 => vec![Tap::open(name, wanted)?],
+        _ => Tap::open_queues(name, wanted, count)?,
+    };
+    guard::guarded(spec, taps.into_iter().map(opened).collect())
 }

@@ -17,7 +17,7 @@ use vhost::vhost_user::{BackendReqHandler, Error};
 use wharf_mem::lock;
 use wharf_sys::epoll::Epoll;
 use wharf_sys::stream::{has_ended, peek, unread_bytes};
-use wharf_sys::unix_socket::Kind;
+use wharf_sys::unix_socket::{Kind, inherited, listens};
 
 /// Time that a program that has connected may take to send its first message: others wait for the socket meanwhile.
 const FIRST_WITHIN: Duration = Duration::from_secs(2);
@@ -42,9 +42,15 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// Listens at `path`, with the mode and group of `options`; a socket without a listener is replaced.
+    /// Listens at `path`, with the mode and group of `options`; a socket without a listener is replaced. `fd=N` is
+    /// a socket that this process was started with: a listener, or one connection.
     pub(super) fn listen(path: &Path, options: &VhostUserOptions) -> io::Result<Self> {
-        let listening = Listening::at(path, Kind::Stream, options.mode, options.group)?;
+        let number = path.to_str().and_then(|path| path.strip_prefix("fd=")?.parse().ok());
+        let listening = match number.map(inherited).transpose()? {
+            None => Listening::at(path, Kind::Stream, options.mode, options.group)?,
+            Some(socket) if listens(&socket)? => Listening::inherited(socket.into()),
+            Some(socket) => return Ok(Self::Peer(path.to_path_buf(), Some(socket.into()))),
+        };
         listening.listener.set_nonblocking(true)?;
         Ok(Self::Listener(listening))
     }

@@ -1,7 +1,8 @@
 //! `vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off,in_order=auto|off,offload=on|off]`, and
-//! `mode=OCTAL`, `group=NAME`, `limit=auto|bytes|packets`.
+//! `mode=OCTAL`, `group=NAME`, `limit=auto|bytes|packets`, `mac=MAC+...`, `ip=IP+...`.
 
 use super::{PAIRS_MAX, VhostUser, VhostUserOptions};
+use crate::guard;
 use crate::spec::{Can, DeviceSpec, Kind, LIMIT, Opened, Opening, Place, QueueLayout};
 use std::path::Path;
 use wharf_core::device::DeviceError;
@@ -43,16 +44,19 @@ pub(crate) static KIND: Kind = Kind {
             when: "The group of the virtual machine's user, such as kvm",
         },
         LIMIT,
+        guard::MAC,
+        guard::IP,
     ],
     queues: QueueLayout::Pairs,
     can: Can::ECHO,
+    check: guard::check,
     may_pause: true,
     waits: "up to 60 s for its other side",
     whole_by: Some(("offload", "off")),
     doctor: super::doctor::DOCTOR,
     ..Kind::new(
         "vhost-user",
-        "vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off,in_order=auto|off,offload=on|off,mode=OCTAL,group=NAME,limit=auto|bytes|packets], both ways",
+        "vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off,in_order=auto|off,offload=on|off,mode=OCTAL,group=NAME,limit=auto|bytes|packets,mac=MAC+...,ip=IP+...], both ways",
         "a virtio-net device, for a virtual machine or another driver",
         open,
     )
@@ -75,7 +79,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         group,
         limit_unit: spec.limit_unit().unwrap_or_default(),
     };
-    Ok(vec![Opened::duplex(VhostUser::open(Path::new(spec.place()), options)?)])
+    guard::guarded(spec, vec![Opened::duplex(VhostUser::open(Path::new(spec.place()), options)?)])
 }
 
 fn mode(spec: &DeviceSpec) -> Result<Option<u32>, DeviceError> {

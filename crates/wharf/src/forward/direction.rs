@@ -28,11 +28,12 @@ impl std::fmt::Debug for Dropped {
 /// One direction: the receive sides of one end, and the queues of the other. A clone is another handle to the same direction.
 #[derive(Debug, Clone)]
 pub struct Direction {
-    /// `a-b` if frames arrive at the first end, `b-a` if they arrive at the second.
-    pub name: &'static str,
+    /// `a-b` if frames arrive at the first end, `b-a` if they arrive at the second; `p1`, `p2` and so on, one
+    /// for each port of a switch.
+    pub name: String,
     /// The end that frames come from.
     pub from: String,
-    /// The end that they leave by.
+    /// The end that they leave by: a switch's port has one for what arrives at it and what leaves by it.
     pub to: String,
     /// Its queues.
     pub queues: Vec<TxQueue>,
@@ -93,9 +94,9 @@ pub struct Summary {
 }
 
 impl Direction {
-    pub(super) fn new(name: &'static str, from: String, to: String) -> Self {
+    pub(super) fn new(name: &str, from: String, to: String) -> Self {
         Self {
-            name,
+            name: name.into(),
             from,
             to,
             queues: Vec::new(),
@@ -230,15 +231,26 @@ impl Summary {
     /// Returns a line if received frames are neither sent, dropped nor returned. A router accounts for its
     /// own.
     pub fn missing(&self) -> Option<String> {
-        if self.way.is_some() {
-            return None;
-        }
-        let (sent, failed) = (self.total(|counters| &counters.sent), self.total(|counters| &counters.failed));
-        let before = at_senders(&self.queues) + sum(&self.counts, |counts| &counts.refused);
-        (self.received + self.pieces != self.cut + sent + failed + before + self.returned).then(|| {
+        if self.way.is_some() { None } else { Self::missing_of(std::slice::from_ref(self)) }
+    }
+
+    /// Works like [`Summary::missing`], for all ports of a switch, whose floods are copies.
+    #[doc(hidden)]
+    pub fn missing_of(all: &[Self]) -> Option<String> {
+        let total = |count: fn(&Self) -> u64| all.iter().map(count).sum::<u64>();
+        let (received, cut, pieces) =
+            (total(|one| one.received), total(|one| one.cut), total(|one| one.pieces));
+        let copies = total(|one| sum(&one.counts, |counts| &counts.copies));
+        let sent = total(|one| one.total(|counters| &counters.sent));
+        let failed = total(|one| one.total(|counters| &counters.failed));
+        let freed = |one: &Self| {
+            one.counts.iter().flat_map(|counts| counts.unsent()).map(|(_, freed)| freed).sum::<u64>()
+        };
+        let before = total(|one| at_senders(&one.queues)) + total(freed);
+        let returned = total(|one| one.returned);
+        (received + pieces + copies != cut + sent + failed + before + returned).then(|| {
             format!(
-                "the account does not add up: {} packets received, of which {} were cut into {}, but {sent} sent, {failed} failed, {before} dropped before the queue and {} returned",
-                self.received, self.cut, self.pieces, self.returned
+                "the account does not add up: {received} packets received and {copies} copied, of which {cut} were cut into {pieces}, but {sent} sent, {failed} failed, {before} dropped before the queue and {returned} returned"
             )
         })
     }
@@ -265,7 +277,7 @@ fn drops(
     let mut drops = crate::metrics::drops_by_reason(queues, receivers);
     let mut see = |reason: &str, count: u64| *drops.entry(reason.into()).or_default() += count;
     way.iter().for_each(|way| way.0(&mut see));
-    *drops.entry("closed".into()).or_default() += sum(counts, |counts| &counts.refused);
+    counts.iter().flat_map(|counts| counts.unsent()).for_each(|(word, packets)| see(word, packets));
     drops.retain(|_, count| *count > 0);
     drops
 }

@@ -4,6 +4,7 @@ use super::delay::{Delayed, Delays};
 use super::direction::Dropped;
 use super::end::End;
 use super::pass::{self, Counts};
+use super::switch::{Member, Switch, Vlans};
 use super::{
     FIFO_PACKETS, FRAME_BYTES, FRAMES, FRAMES_MAX, ForwardError, ForwardSettings, SUPER_FRAME_BYTES,
     SUPER_FRAMES, SUPER_POOL_BYTES, Way,
@@ -16,6 +17,7 @@ use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::Handler;
 use wharf_core::sender::Spread;
+use wharf_devices::host::HostClock;
 use wharf_devices::spec::{Direction, Opened};
 
 /// `wharf_route::HEADROOM_BYTES`.
@@ -26,24 +28,26 @@ pub(super) struct Line {
     pub(super) queues: [Vec<(usize, Opened)>; 2],
 }
 
-/// What the lines have in common.
+/// What the lines have in common, or the ports of a switch.
 pub(super) struct Lines<'a> {
     pub(super) settings: &'a ForwardSettings,
-    pub(super) ends: [End; 2],
+    pub(super) ends: Vec<End>,
     /// The pollers that serve the ports, in turn.
     pub(super) pollers: Vec<Arc<Pollers>>,
     /// Queues of the end that has more.
     pub(super) queues: usize,
-    /// The directions, that of the first end's arrivals first, where there are arrivals.
-    pub(super) directions: [Option<super::Direction>; 2],
+    /// The directions, that of the first end's arrivals first, where there are arrivals; of a switch, one for
+    /// each port.
+    pub(super) directions: Vec<Option<super::Direction>>,
     /// The ports of each end.
-    pub(super) ports: [Vec<Port>; 2],
+    pub(super) ports: Vec<Vec<Port>>,
+    pub(super) is_switch: bool,
 }
 
 impl Lines<'_> {
     /// Opens the ports of `line`, and has arrivals at each leave by those of the other end.
     pub(super) fn start(&mut self, line: Line) -> Result<(), ForwardError> {
-        let there = self.directions.each_ref().map(Option::is_some);
+        let there = [0, 1].map(|at| self.directions[at].is_some());
         let large = self.ends.iter().filter(|end| end.receives).all(End::receives_super_packets);
         let is_shared =
             there == [true; 2] && (self.settings.ways.is_some() || self.ends.iter().any(|end| end.is_one));
@@ -55,7 +59,7 @@ impl Lines<'_> {
         let mut ports = [Vec::new(), Vec::new()];
         for (at, queues) in line.queues.into_iter().enumerate() {
             for (number, opened) in queues {
-                ports[at].push(self.port(at, number, opened, &pools)?);
+                ports[at].push(self.port(at, number, opened, [&pools[at], &pools[1 - at]])?);
             }
         }
         let mut ways = [None, None];
@@ -76,14 +80,46 @@ impl Lines<'_> {
         Ok(())
     }
 
-    /// Opens the port of queue `number` of end `at`. What arrives there lies in the first pool of the end's
-    /// direction, and what leaves in the other one's.
+    /// Opens ports of a switch, the first of which has this number, in its memory.
+    pub(super) fn connect(
+        &mut self, switch: &Arc<Switch>, pool: &PagePool, first: usize, queues: Vec<Vec<Opened>>,
+    ) -> Result<(), ForwardError> {
+        for (at, queues) in queues.into_iter().enumerate() {
+            let own = queues.iter().flat_map(|opened| opened.own_macs.clone()).collect();
+            let opened = queues.into_iter().enumerate();
+            let ports = opened.map(|(number, opened)| self.port(at, number, opened, [pool; 2]));
+            let ports = ports.collect::<Result<Vec<_>, _>>()?;
+            let queues: Vec<TxQueue> = ports.iter().flat_map(Port::queue).cloned().collect();
+            // A port that is slow holds up no other.
+            queues.iter().for_each(drop_what_waits);
+            let name = self.ends[at].name.clone();
+            let vlans = self.settings.vlans_of(&name)?;
+            switch.join(first + at, Member { name, vlans, queues, own }, self.settings)?;
+            self.ports.push(ports);
+        }
+        for (at, direction) in self.directions.iter_mut().flatten().enumerate() {
+            direction.queues.extend(self.ports[at].iter().flat_map(Port::queue).cloned());
+            for port in self.ports[at].iter().filter(|_| self.ends[at].receives) {
+                let clock = Arc::new(HostClock);
+                let (handler, counts) =
+                    switch.handler(first + at, self.settings, pool, clock, &direction.activity)?;
+                direction.receivers.push(port.on_receive(handler)?);
+                direction.counts.push(counts);
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the port of queue `number` of end `at`. What arrives there lies in the first pool, and what
+    /// leaves in the other one.
     fn port(
-        &mut self, at: usize, number: usize, opened: Opened, pools: &[PagePool; 2],
+        &mut self, at: usize, number: usize, opened: Opened, pools: [&PagePool; 2],
     ) -> Result<Port, ForwardError> {
-        let is_both_ways = self.directions.iter().all(Option::is_some);
-        let arrives = self.directions[at].is_some();
-        let (settings, end, leaving) = (self.settings, &mut self.ends[at], &mut self.directions[1 - at]);
+        let (settings, is_switch, end) = (self.settings, self.is_switch, &mut self.ends[at]);
+        let is_both_ways = is_switch || self.directions.iter().all(Option::is_some);
+        let arrives = if is_switch { end.receives } else { self.directions[at].is_some() };
+        let leaving = &mut self.directions[if is_switch { at } else { 1 - at }];
+        let leaving = leaving.as_mut().filter(|_| !is_switch || end.sends);
         // One thread takes both ends of a line if there are no more threads than queues.
         let turn = if is_both_ways { at * self.queues + number } else { number };
         let pollers = &self.pollers[turn % self.pollers.len()];
@@ -101,21 +137,26 @@ impl Lines<'_> {
             let port =
                 port.direction(direction).owners(Owners::Senders).polled_by(pollers).takes_chains(true);
             match direction {
-                Direction::Receive => port.pool(&pools[at]),
+                Direction::Receive => port.pool(pools[0]),
                 _ => {
-                    let pool = &pools[1 - at];
-                    let qdisc = Delayed::new(settings.qdisc[1 - at](pool), pool.frames(), delays);
-                    let port = port.pool(pool).receiving_pool(&pools[at]).qdisc(qdisc);
+                    let pool = pools[1];
+                    let qdisc = Delayed::new(settings.make_qdisc(at, pool), pool.frames(), delays);
+                    let port = port.pool(pool).receiving_pool(pools[0]).qdisc(qdisc);
                     port.byte_limits(settings.byte_limits).small_queues(settings.small_queues)
                 }
             }
         })?;
         if let (true, Ok(queue)) = (settings.drop_tail, port.queue()) {
-            queue.set_patience(Some(PATIENCE));
-            queue.set_drop_tail(true);
+            drop_what_waits(queue);
         }
         Ok(port)
     }
+}
+
+/// Has senders of `queue` drop what it has no room for.
+fn drop_what_waits(queue: &TxQueue) {
+    queue.set_patience(Some(PATIENCE));
+    queue.set_drop_tail(true);
 }
 
 /// Checks that there is memory to receive super-packets into.
@@ -128,6 +169,22 @@ fn suffices(pool: &PagePool, name: &str) -> Result<(), ForwardError> {
 }
 
 impl ForwardSettings {
+    /// Makes the memory of a switch with `queues` queues in all.
+    pub(super) fn pool_of(&self, ends: &[End], queues: usize) -> Result<PagePool, ForwardError> {
+        let large = ends.iter().filter(|end| end.receives).all(End::receives_super_packets);
+        let [pool, _] = self.pools(true, large, queues)?;
+        ends.iter()
+            .filter(|end| end.receives_super_packets())
+            .try_for_each(|end| suffices(&pool, &end.name))?;
+        Ok(pool)
+    }
+
+    fn vlans_of(&self, port: &str) -> Result<Vlans, ForwardError> {
+        let own = self.vlans.iter().find(|(name, _)| name == port);
+        let vlans = own.map_or(Ok(Vlans::Any), |(_, text)| text.parse());
+        vlans.map_err(|what| ForwardError::Port { port: port.into(), what })
+    }
+
     /// Makes memory for each direction of `queues` queues: the same if a device does both ways, `large` if both receive super-packets.
     fn pools(&self, shared: bool, large: bool, queues: usize) -> Result<[PagePool; 2], ForwardError> {
         // A user that sets one of number and size has the usual one for the other.

@@ -16,14 +16,65 @@ pub(super) struct Counts {
     pub(super) waiting: AtomicU64,
     /// Those of them that were not sent at the end.
     pub(super) returned: AtomicU64,
-    /// Frames freed because the queue is closed.
-    pub(super) refused: AtomicU64,
+    /// Frames freed, by [`Unsent`].
+    unsent: [AtomicU64; Unsent::ALL.len()],
+    /// Copies of frames that leave by several ports.
+    pub(super) copies: AtomicU64,
+    /// Frames whose sender the switch has no room to remember.
+    pub(super) unlearnt: AtomicU64,
     /// Super-packets that were segmented before the queue, and the segments that went on.
     pub(super) cut: AtomicU64,
     pub(super) pieces: AtomicU64,
 }
 
+/// The reason why a frame that arrived was freed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unsent {
+    Closed,
+    BadAddress,
+    FloodLimit,
+    LinkLocal,
+    NoHeadroom,
+    NoMemory,
+    NoPort,
+    OtherVlan,
+    SamePort,
+    Spoofed,
+}
+
+impl Unsent {
+    /// In order, with the words that they are counted by.
+    pub(super) const ALL: [(Self, &'static str); 10] = [
+        (Self::Closed, "closed"),
+        (Self::BadAddress, "bad-address"),
+        (Self::FloodLimit, "flood-limit"),
+        (Self::LinkLocal, "link-local"),
+        (Self::NoHeadroom, "no-headroom"),
+        (Self::NoMemory, "no-memory"),
+        (Self::NoPort, "no-port"),
+        (Self::OtherVlan, "other-vlan"),
+        (Self::SamePort, "same-port"),
+        (Self::Spoofed, "spoofed"),
+    ];
+}
+
+/// Adds to a count that one thread writes.
+pub(super) fn add(count: &AtomicU64, more: u64) {
+    count.store(count.load(Relaxed) + more, Relaxed);
+}
+
 impl Counts {
+    /// Notes that `packets` were freed.
+    pub(super) fn note(&self, reason: Unsent, packets: u64) {
+        add(&self.unsent[reason as usize], packets);
+    }
+
+    /// Returns the frames freed, by reason.
+    pub(super) fn unsent(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let count = |(reason, word): (Unsent, _)| (word, self.unsent[reason as usize].load(Relaxed));
+        Unsent::ALL.into_iter().map(count)
+    }
+
     /// Counts the frames that wait as returned: nothing is sent any more.
     pub(super) fn settle(&self) {
         self.returned.store(self.waiting.load(Relaxed), Relaxed);
@@ -116,7 +167,7 @@ pub(super) fn handler(
         let left = burst.len() as u64;
         // A queue that is closed or dead sends nothing any more: no frame waits for it.
         let refused = if sent.is_err() { left } else { 0 };
-        noted.refused.fetch_add(refused, Relaxed);
+        noted.note(Unsent::Closed, refused);
         noted.waiting.store(left - refused, Relaxed);
         if left == refused { Rest::Free } else { Rest::Again }
     };

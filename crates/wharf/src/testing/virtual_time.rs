@@ -84,6 +84,11 @@ impl Virtual {
         Ok((port, counts))
     }
 
+    #[cfg(test)]
+    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+        self.world.clone()
+    }
+
     /// Lets `time` pass.
     pub fn run(&self, time: Duration) {
         let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

@@ -48,8 +48,8 @@ impl PackedDevice {
     pub fn resumed(place: Place, base: u32, options: Options) -> Result<Option<(Self, usize)>, RingError> {
         let is_used = |(index, wrap)| (turn_at(&place, index) & USED != 0) == wrap;
         let Some((at, left)) = place.inflight.as_ref().and_then(|table| table.resume_packed(is_used)) else {
-            let base = Self::resume(&place, base, options);
-            return base.map(|base| Ok((Self::new(place, options, base)?, 0))).transpose();
+            let Some(base) = Self::resume(&place, base, options) else { return Ok(None) };
+            return Ok(Some((Self::new(place, options, base)?, 0)));
         };
         let bits = u32::from(Cursor { index: at.0, wrap: at.1 }.bits());
         let mut device = Self::new(place.clone(), options, bits | bits << 16)?;
@@ -61,15 +61,35 @@ impl PackedDevice {
         Ok(Some((device, left.len())))
     }
 
-    /// Returns the position for the announced `base`, which is believed unless it is the beginning: some drivers
-    /// announce that after their device has gone and come back (QEMU 7.2). `None` if the ring does not show it.
+    /// Returns the position for the announced `base`. Some drivers announce the beginning, or where an
+    /// earlier device stood, after their device has gone and come back (QEMU 7.2 and 10): what the ring shows
+    /// counts, if it shows a position. `None` if it shows none, and what is announced is the beginning, or wrong.
     pub fn resume(place: &Place, base: u32, options: Options) -> Option<u32> {
-        if Cursor::of_bits(base as u16) != Cursor::START {
+        let [next, high] = [base as u16, (base >> 16) as u16].map(Cursor::of_bits);
+        let announced = if base >> 16 == 0 { next } else { high };
+        if announced.index >= place.size {
             return Some(base);
         }
-        let cursor = if options.in_order { from_note(place) } else { from_flags(place) }?;
-        Some(u32::from(cursor.bits()) | u32::from(cursor.bits()) << 16)
+        let is_told = announced != Cursor::START && !shows_beyond(place, announced);
+        let shown = match options.in_order {
+            // Another device notes something else there.
+            true if is_told => None,
+            true => from_note(place),
+            false => from_flags(place).filter(|(_, is_sure)| *is_sure || !is_told).map(|(cursor, _)| cursor),
+        };
+        match shown {
+            Some(cursor) if cursor != announced || !is_told => {
+                Some(u32::from(cursor.bits()) | u32::from(cursor.bits()) << 16)
+            }
+            _ => is_told.then_some(base),
+        }
     }
+}
+
+/// True if a descriptor shows as used on its coming round: a device stood beyond `cursor`.
+fn shows_beyond(place: &Place, cursor: Cursor) -> bool {
+    let is_beyond = |index: u16| turn_at(place, index) == used(cursor.wrap == (index >= cursor.index));
+    (0..place.size).any(is_beyond)
 }
 
 /// The side that had a descriptor when that was written last.
@@ -80,13 +100,16 @@ fn turn_at(place: &Place, index: u16) -> u16 {
 
 /// Each descriptor's USED flag is that of the device's last round over it, whichever side wrote it last: a
 /// driver that means to go on there writes the opposite of its own round. So the flag changes at most once on
-/// the way through the ring, at the device's position; see `PackedDevice::mark`.
-fn from_flags(place: &Place) -> Option<Cursor> {
+/// the way through the ring, at the device's position; see `PackedDevice::mark`. A device that ended while it
+/// published has left a hole there. True if it did not: a device of another type may leave the same in a
+/// chain.
+fn from_flags(place: &Place) -> Option<(Cursor, bool)> {
     let is_used = |index: u16| turn_at(place, index) & USED != 0;
-    change(place.size, is_used).or_else(|| {
+    let in_hole = || {
         let hole = hole(place)?;
-        change(place.size, |index| is_used(index) != (index == hole.index)).map(|_| hole)
-    })
+        change(place.size, |index| is_used(index) != (index == hole.index)).map(|_| (hole, false))
+    };
+    change(place.size, is_used).map(|cursor| (cursor, true)).or_else(in_hole)
 }
 
 /// Returns the position at which the flag changes, if there is one at most.
@@ -116,8 +139,5 @@ fn hole(place: &Place) -> Option<Cursor> {
 /// device notes its position whenever it enables notifications and when it ends, and notes that it is unknown
 /// before it publishes. Descriptors written before that show as used on a later round.
 fn from_note(place: &Place) -> Option<Cursor> {
-    let cursor = Event(place.device.clone()).noted(place.size)?;
-    // Each on its coming round.
-    let is_beyond = |index: u16| turn_at(place, index) == used(cursor.wrap == (index >= cursor.index));
-    (!(0..place.size).any(is_beyond)).then_some(cursor)
+    Event(place.device.clone()).noted(place.size).filter(|&cursor| !shows_beyond(place, cursor))
 }

@@ -1,11 +1,14 @@
 //! Paths of sockets: what is replaced there, and what an error says.
 
+use super::peer::Peer;
 use std::fs::Permissions;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use wharf_devices::open::{Direction, open};
 use wharf_devices::vhost_user::{VhostUser, VhostUserOptions};
+use wharf_devices::virtio::feature;
 use wharf_testkit::Scratch;
 
 /// The error of a device that connects to `path`, or listens there.
@@ -55,6 +58,29 @@ fn unreachable_peer_gives_the_reason() {
         let said = error(&scratch.file("x".repeat(108)), client);
         assert!(said.ends_with("bytes: a socket's has 107 at most"), "{said}");
     }
+}
+
+#[test]
+fn a_socket_that_the_process_was_started_with_is_taken_by_its_number() {
+    let scratch = Scratch::new("inherited");
+    let listener = UnixListener::bind(scratch.file("socket")).unwrap();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    for (socket, peer) in
+        [(listener.as_raw_fd(), Peer::connect(&scratch.file("socket"))), (theirs.as_raw_fd(), Peer::of(ours))]
+    {
+        let path = format!("fd={socket}");
+        let device = VhostUser::open(Path::new(&path), VhostUserOptions::default()).unwrap();
+        let mut peer = peer;
+        peer.negotiate(feature::PACKED);
+        assert!(peer.share(), "{path}");
+        drop(device);
+    }
+    assert!(scratch.file("socket").exists(), "it is not the device's");
+    let file = std::fs::File::open("/dev/null").unwrap();
+    let said = error(Path::new(&format!("fd={}", file.as_raw_fd())), false);
+    assert!(said.contains("non-socket"), "{said}");
+    let said = error(Path::new("fd=99999"), false);
+    assert!(said.contains("Bad file descriptor"), "{said}");
 }
 
 /// Mode and group of the socket of a device with these options.

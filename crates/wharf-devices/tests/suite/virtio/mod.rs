@@ -9,3 +9,4 @@ mod oracle;
 mod pair;
 mod pairs;
 mod plain;
+mod stale_base;

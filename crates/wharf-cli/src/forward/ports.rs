@@ -1,0 +1,127 @@
+//! `Ports`: what a running forwarder's ends are, and the ports of a switch that a reload plugs and unplugs.
+
+use super::tell::Tells;
+use crate::args::{ForwardArgs, WhenFull};
+use crate::log;
+use crate::news::treated;
+use crate::output::{complain, note, with_causes};
+use crate::watch::{Board, Running, Settings};
+use wharf::device::{AnyDevice, wrap_device};
+use wharf::forward::{Forward, ForwardSettings};
+use wharf::qdisc::Rate;
+use wharf_core::poller;
+use wharf_devices::spec::DeviceSpec;
+use wharf_tools::trace::TraceFile;
+
+/// See the module.
+pub(super) struct Ports {
+    ends: Vec<DeviceSpec>,
+    /// By direction.
+    running: Vec<Running>,
+    /// Ports that were unplugged.
+    gone: Vec<Running>,
+    in_force: Settings,
+    mirror: Option<TraceFile>,
+}
+
+impl Ports {
+    /// Shows the directions of `forward` on `board`. They begin with the settings `in_force`.
+    pub(super) fn show(
+        forward: &Forward, args: &ForwardArgs, in_force: Settings, mirror: Option<TraceFile>, board: &Board,
+    ) -> Self {
+        let ends = args.ends().into_iter().cloned().collect();
+        let (running, gone) = (Vec::new(), Vec::new());
+        let mut this = Self { ends, running, gone, in_force, mirror };
+        this.run(forward, args, board);
+        this
+    }
+
+    /// Shows the directions that are new.
+    fn run(&mut self, forward: &Forward, args: &ForwardArgs, board: &Board) {
+        for direction in &forward.directions()[self.running.len()..] {
+            direction.queues.iter().for_each(|queue| queue.set_batching(args.batch));
+            self.running.push(Running::forwarding(direction, &self.in_force));
+        }
+        board.put(self.running.clone());
+        board.put_pollers(forward.poller_counters());
+    }
+
+    /// Returns the settings of each direction now, those of unplugged ports last.
+    pub(super) fn settings(&self) -> Vec<Settings> {
+        let now = |path: &Running| path.settings().unwrap_or_else(|| self.in_force.clone());
+        self.running.iter().chain(&self.gone).map(now).collect()
+    }
+
+    /// Unplugs the ports that `wanted` has not, and plugs those that it has in addition.
+    pub(super) fn change_to(
+        &mut self, wanted: &ForwardArgs, forward: &mut Forward, tells: &mut Tells, board: &Board,
+    ) {
+        let is_same = |one: &DeviceSpec, other: &DeviceSpec| one.to_string() == other.to_string();
+        for at in (0..self.ends.len()).rev() {
+            if !wanted.ends().iter().any(|end| is_same(end, &self.ends[at])) {
+                forward.unplug(at);
+                tells.unplug(at);
+                self.gone.insert(0, self.running.remove(at));
+                note(&format!("{}: unplugged", self.ends.remove(at).name()));
+            }
+        }
+        for end in wanted.ends() {
+            if self.ends.iter().any(|there| is_same(there, end)) {
+                continue;
+            }
+            match self.plug(end, wanted, forward, tells) {
+                Ok(()) => note(&format!("{}: plugged", end.name())),
+                Err(error) => complain(&format!("{}; it is not plugged", with_causes(&error))),
+            }
+        }
+        self.run(forward, wanted, board);
+    }
+
+    fn plug(
+        &mut self, end: &DeviceSpec, wanted: &ForwardArgs, forward: &mut Forward, tells: &mut Tells,
+    ) -> anyhow::Result<()> {
+        log::note_device(&end.name());
+        let mut builder = treated(Forward::end(self.ends.len(), end), wanted.recovery, end);
+        if let Some(file) = &self.mirror {
+            builder = builder.wrap(mirroring(file.clone()));
+        }
+        forward.plug(builder, &settings(wanted, &self.in_force))?;
+        self.ends.push(end.clone());
+        tells.plug(forward, end, wanted)
+    }
+}
+
+/// Returns the settings of a forwarder whose directions begin with `in_force`.
+pub(super) fn settings(args: &ForwardArgs, in_force: &Settings) -> ForwardSettings {
+    ForwardSettings {
+        frames: args.frames,
+        frame_bytes: args.frame_bytes,
+        qdisc_packets: in_force.limited_qdisc().packets() as u32,
+        // Longer super-packets are segmented: an urgent packet would wait for one that is leaving.
+        longest_bytes: in_force.bucket().map(|rate| args.bucket.unwrap_or_else(|| millisecond_bytes(rate))),
+        byte_limits: args.bql,
+        small_queues: in_force.small_queues.0,
+        qdisc: args.ends().iter().map(|_| in_force.make_qdisc()).collect(),
+        drop_tail: in_force.when_full == WhenFull::DropTail,
+        poller: poller::Settings { mode: args.poll, ..poller::Settings::default() },
+        pollers: args.pollers,
+        cpus: args.cpu.clone(),
+        flood_pps: args.flood_limit,
+        vlans: args.vlan.clone(),
+        age: args.forget_after,
+        ways: None,
+    }
+}
+
+/// Returns the bytes that leave in a millisecond, or those of an ordinary frame where that is more.
+fn millisecond_bytes(rate: Rate) -> u64 {
+    (rate.bits_per_second() / 8000).max(1514)
+}
+
+/// Returns what has a device that sends write what has left to `file`.
+pub(super) fn mirroring(file: TraceFile) -> impl FnMut(AnyDevice) -> AnyDevice + Send + 'static {
+    move |device| match device {
+        AnyDevice::Rx(_) => device,
+        device => wrap_device!(device, |inner| file.around(inner).sent_only()),
+    }
+}
