@@ -4,6 +4,7 @@ use crate::doctor::finding::Finding;
 use crate::doctor::interface::{self, Examined};
 use crate::doctor::kernel::{self, EVER, Flaw, FlawWeight, Version};
 use crate::doctor::{Doctor, Effect, host};
+use crate::host::number_in;
 use crate::requirements::{Capability, NET_RAW};
 use crate::spec::{DeviceSpec, Direction};
 use wharf_sys::ethtool::Ethtool;
@@ -139,9 +140,7 @@ fn removal(interface: &str, mode: AttachMode, link: Option<u32>) -> String {
 fn busy_polling(spec: &DeviceSpec, examined: &Examined) -> Option<Finding> {
     spec.options().number("busy-poll").filter(|&time_us| time_us > 0)?;
     let folder = format!("/sys/class/net/{}", examined.name);
-    let read = |name: &str| -> Option<u64> {
-        std::fs::read_to_string(format!("{folder}/{name}")).ok()?.trim().parse().ok()
-    };
+    let read = |name: &str| number_in::<u64>(&format!("{folder}/{name}"));
     let (defer, timeout_ns) = (read("napi_defer_hard_irqs")?, read("gro_flush_timeout")?);
     let what = format!(
         "interrupts are put off {defer} times, for {timeout_ns} ns each: busy polling keeps them off only while both are set"
