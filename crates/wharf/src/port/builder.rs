@@ -4,6 +4,7 @@ mod opening;
 
 pub(super) use opening::fault;
 
+use super::recovery::Recovery;
 use super::{Host, OnGone, OnStall, Owners, Pollers, Port};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,6 @@ use wharf_core::poller::Settings;
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::Qdisc;
 use wharf_devices::registry::Registry;
-use wharf_devices::reopen::Reopener;
 use wharf_devices::spec::{DeviceSpec, Direction, Opened};
 
 /// The settings of a new port. See [`Port::builder`].
@@ -26,9 +26,8 @@ pub struct PortBuilder {
     name: Option<String>,
     direction: Direction,
     registry: Registry,
-    /// Its queues, open already, and their way to be opened again.
+    /// Its queues, open already.
     opened: Vec<Opened>,
-    reopener: Option<Arc<Reopener>>,
     pool: Option<PagePool>,
     /// The pool of what arrives, if that is another one.
     receiving_pool: Option<PagePool>,
@@ -40,10 +39,7 @@ pub struct PortBuilder {
     owners: Owners,
     pollers: Option<Arc<Pollers>>,
     has_one_poller: bool,
-    stall_after: Option<Duration>,
-    on_stall: OnStall,
-    remedy_after: Option<Duration>,
-    on_gone: OnGone,
+    recovery: Recovery,
     takes_chains: bool,
     lane_packets: Option<u32>,
     wrap: Option<Box<dyn FnMut(AnyDevice) -> AnyDevice + Send>>,
@@ -66,7 +62,6 @@ impl PortBuilder {
             direction,
             registry: Registry::default(),
             opened: Vec::new(),
-            reopener: None,
             pool: None,
             receiving_pool: None,
             qdisc: None,
@@ -77,10 +72,7 @@ impl PortBuilder {
             owners: Owners::default(),
             pollers: None,
             has_one_poller: false,
-            stall_after: None,
-            on_stall: OnStall::default(),
-            remedy_after: None,
-            on_gone: OnGone::default(),
+            recovery: Recovery::default(),
             takes_chains: false,
             lane_packets: None,
             wrap: None,
@@ -206,29 +198,30 @@ impl PortBuilder {
     /// to 1 s.
     #[must_use]
     pub fn stall_after(mut self, time: Duration) -> Self {
-        self.stall_after = Some(time);
+        self.recovery.stall_after = Some(time);
         self
     }
 
     /// Sets what is done about a device that stalls; by default it is told alone.
     #[must_use]
     pub fn on_stall(mut self, on_stall: OnStall) -> Self {
-        self.on_stall = on_stall;
+        self.recovery.on_stall = on_stall;
         self
     }
 
     /// Sets the time without a completion after which that is done; by default it is done as soon as the stall
     /// is told.
     #[must_use]
-    pub fn remedy_after(self, time: Duration) -> Self {
-        Self { remedy_after: Some(time), ..self }
+    pub fn remedy_after(mut self, time: Duration) -> Self {
+        self.recovery.remedy_after = Some(time);
+        self
     }
 
     /// Sets what is done about a device whose interface or peer has gone; by default it is opened again when
     /// it is back.
     #[must_use]
     pub fn on_gone(mut self, on_gone: OnGone) -> Self {
-        self.on_gone = on_gone;
+        self.recovery.on_gone = on_gone;
         self
     }
 

@@ -157,7 +157,7 @@ impl PortBuilder {
             parsed: self.parsed.clone(),
             registry: self.registry.clone(),
             opened: Vec::new(),
-            reopener: self.reopener.clone(),
+            recovery: self.recovery.clone(),
             pool: self.pool.clone(),
             receiving_pool: self.receiving_pool.clone(),
             host: self.host.clone(),
@@ -191,9 +191,11 @@ impl PortBuilder {
             return Err(fault(&self.spec, "it cannot send and receive at once"));
         }
         let mut opened = self.host.open(&spec, self.direction, queues)?;
-        if self.on_gone != OnGone::Fail || self.on_stall == OnStall::Reset {
-            let around = Reopener::around(&spec, self.direction, queues, self.on_gone, &mut opened);
-            self.reopener = around.map_err(|error| fault(&self.spec, format!("no descriptor: {error}")))?;
+        let Recovery { on_gone, on_stall, .. } = self.recovery;
+        if on_gone != OnGone::Fail || on_stall == OnStall::Reset {
+            let around = Reopener::around(&spec, self.direction, queues, on_gone, &mut opened);
+            let fault = |error| fault(&self.spec, format!("no descriptor: {error}"));
+            self.recovery.reopener = around.map_err(fault)?;
         }
         self.opened = opened;
         Ok(())
@@ -236,16 +238,6 @@ impl PortBuilder {
         }
     }
 
-    fn recovery(&mut self) -> Recovery {
-        Recovery {
-            on_stall: self.on_stall,
-            on_gone: self.on_gone,
-            stall_after: self.stall_after,
-            remedy_after: self.remedy_after,
-            reopener: self.reopener.take(),
-        }
-    }
-
     fn build_over(mut self, name: String, opened: Opened) -> Result<Port, QueueError> {
         let Self { direction, owners, poller: settings, takes_chains, .. } = self;
         let (host, is_far_end) = (self.host.clone(), self.is_far_end);
@@ -258,7 +250,7 @@ impl PortBuilder {
         };
         let receiving_pool = self.receiving_pool.take().unwrap_or_else(|| pool.clone());
         let pollers = self.pollers.take().unwrap_or_else(|| self.new_pollers());
-        let monitor = PortMonitor::new(self.recovery());
+        let monitor = PortMonitor::new(std::mem::take(&mut self.recovery));
         let Opened { device, receiving, far_end, .. } = opened;
         let (queue, source) = match direction {
             Direction::Receive => (None, Source::Apart(receiving.map_or_else(|| device.into_rx(), Ok)?)),
