@@ -6,6 +6,7 @@ use crate::frame::Frame;
 
 impl Batch {
     /// Adds a frame at the back, for which the caller has seen to room.
+    #[doc(hidden)]
     #[inline]
     pub fn push_within(&mut self, frame: Frame) {
         let pushed = self.push(frame);
@@ -13,6 +14,7 @@ impl Batch {
     }
 
     /// Adds the frames that `next` gives, until there are none or the batch is full. Returns their number.
+    #[doc(hidden)]
     pub fn fill_by(&mut self, mut next: impl FnMut() -> Option<Frame>) -> usize {
         let before = self.len();
         while self.room() > 0
@@ -24,6 +26,7 @@ impl Batch {
     }
 
     /// Takes frames from the front, one by one: those that are not asked for stay.
+    #[doc(hidden)]
     pub fn pop_each(&mut self) -> impl Iterator<Item = Frame> {
         std::iter::from_fn(|| self.pop())
     }
