@@ -265,7 +265,9 @@ impl QueueCounters {
     }
 }
 
-fn add(counts: &mut Vec<(&'static str, u64)>, reason: &'static str, count: u64) {
+/// Adds `count` of `reason` to counts by reason.
+#[doc(hidden)]
+pub fn add(counts: &mut Vec<(&'static str, u64)>, reason: &'static str, count: u64) {
     match counts.iter_mut().find(|entry| entry.0 == reason) {
         Some(entry) => entry.1 += count,
         None => counts.push((reason, count)),

@@ -96,6 +96,19 @@ pub struct TxInfo {
 }
 
 impl TxInfo {
+    /// Describes a device that takes any frame: chains, super-packets, and checksums to be filled in.
+    #[doc(hidden)]
+    pub fn of_any_frame(ring_frames: usize, completions: CompletionMode) -> Self {
+        Self {
+            ring_frames: Some(ring_frames as u32),
+            completions,
+            segments_max: u16::MAX,
+            segmentation: true,
+            checksum: true,
+            ..Self::default()
+        }
+    }
+
     /// Returns true if frames come back when they have really left.
     pub fn has_real_completions(&self) -> bool {
         self.completions == CompletionMode::Real

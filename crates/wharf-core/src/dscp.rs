@@ -69,24 +69,15 @@ impl DscpBands {
     }
 }
 
-/// Returns the band of priority `priority`, from 0 to 15; higher ones count as 15.
-pub fn band_of_priority(priority: u8) -> u8 {
-    BAND_OF_PRIORITY[usize::from(priority.min(15))]
-}
-
-/// Returns the priority that the kernel gives a socket for TOS byte `tos`.
-pub fn priority_of_tos(tos: u8) -> u8 {
-    PRIORITY_OF_TOS[usize::from(tos >> 1 & 0xf)]
-}
-
 /// Returns the band of an Ethernet frame by its DSCP, as [`DscpBands`] has it by default.
 pub fn band_of_bytes(bytes: &[u8]) -> u8 {
     DscpBands::DEFAULT.band_of_bytes(bytes)
 }
 
-/// Sets a frame's band from a priority. In a frame, 0 means not classified, so bands count from 1 there.
+/// Sets a frame's band from a priority, 0 to 15; higher ones count as 15. In a frame, 0 means not
+/// classified, so bands count from 1 there.
 pub fn set_priority(frame: &mut Frame, priority: u8) {
-    frame.set_band(band_of_priority(priority) + 1);
+    frame.set_band(BAND_OF_PRIORITY[usize::from(priority.min(15))] + 1);
 }
 
 /// Sets a frame's band from its bytes, unless a priority has set it.
@@ -153,7 +144,8 @@ mod tests {
     #[test]
     fn all_but_five_have_the_kernels_band() {
         let differs = |dscp: &u8| {
-            GOLDEN.as_flattened()[usize::from(*dscp)] != band_of_priority(priority_of_tos(dscp << 2))
+            let priority = PRIORITY_OF_TOS[usize::from(dscp << 1 & 0xf)];
+            GOLDEN.as_flattened()[usize::from(*dscp)] != BAND_OF_PRIORITY[usize::from(priority)]
         };
         assert_eq!((0..64).filter(differs).collect::<Vec<u8>>(), [40, 46, 48, 56], "VA was first before");
     }

@@ -90,6 +90,12 @@ impl Key {
         Self { name, values: Values::Forms(forms), default, meaning, when: "" }
     }
 
+    /// Makes a key that takes any text, which its owner reads.
+    #[doc(hidden)]
+    pub const fn text(name: &'static str, default: &'static str, meaning: &'static str) -> Self {
+        Self { name, values: Values::Text, default, meaning, when: "" }
+    }
+
     /// Adds when to change it: one sentence without a full stop.
     #[must_use]
     pub const fn when(mut self, when: &'static str) -> Self {

@@ -35,7 +35,7 @@ mod slab;
 mod store;
 mod tbf;
 
-pub use crate::dscp::{DscpBands, band_of_bytes, band_of_priority, priority_of_tos, set_priority};
+pub use crate::dscp::{DscpBands, band_of_bytes, set_priority};
 pub use crate::offload::{wire_bytes, wire_packets};
 pub use backpressure::{Backpressure, DROP_HEAD, WhenFull};
 pub use codel::CODEL;

@@ -156,8 +156,7 @@ impl SgWriter {
             if *meta != Meta::default() {
                 region.set_meta(&mut frame, meta)?;
             }
-            let pushed = to.push(frame);
-            debug_assert!(pushed.is_ok(), "the caller has seen to room");
+            to.push_within(frame);
         }
         Ok(Placement::Done)
     }
@@ -193,8 +192,7 @@ impl SgWriter {
         if *meta != Meta::default() {
             region.set_meta(&mut frame, meta)?;
         }
-        let pushed = to.push(frame);
-        debug_assert!(pushed.is_ok(), "the caller has seen to room");
+        to.push_within(frame);
         Ok(Placement::Done)
     }
 
@@ -204,7 +202,7 @@ impl SgWriter {
     ) -> Result<bool, PoolError> {
         while self.pieces.len() < count {
             match memory.take(&mut self.taken, count - self.pieces.len(), piece_bytes) {
-                Ok(_) => self.pieces.extend(std::iter::from_fn(|| self.taken.pop())),
+                Ok(_) => self.pieces.extend(self.taken.pop_each()),
                 Err(PoolError::Exhausted { .. }) => {
                     for frame in self.pieces.drain(..) {
                         // Cannot fail: the frame was taken here.

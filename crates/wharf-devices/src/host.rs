@@ -6,6 +6,7 @@ pub use poller::{HostWait, PollerBuilder, PollerThread};
 pub use wharf_core::host::HostClock;
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -106,6 +107,11 @@ impl Wake for WakeFd {
 /// Returns the seconds of processor time that this process has used, in user space and in the kernel.
 pub fn cpu_seconds() -> (f64, f64) {
     wharf_sys::usage::cpu_seconds()
+}
+
+/// Returns the number that is all of the file `path`.
+pub(crate) fn number_in<T: FromStr>(path: &str) -> Option<T> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// Pins the calling thread to processor `cpu`.

@@ -6,6 +6,7 @@ mod uses;
 pub use login::Login;
 pub use uses::{INTERFACES, Uses};
 
+use crate::host::number_in;
 use crate::requirements::TUN;
 use crate::spec::{Kind, Place};
 use std::fs;
@@ -43,8 +44,7 @@ impl HostInterface {
         let socket = InterfaceSocket::open().ok()?;
         let interface = Interface::find(socket.as_fd(), name).ok()?;
         let state = interface.state(socket.as_fd()).ok()?;
-        let speed = fs::read_to_string(format!("/sys/class/net/{name}/speed")).ok();
-        let speed = speed.and_then(|text| text.trim().parse().ok());
+        let speed = number_in(&format!("/sys/class/net/{name}/speed"));
         Some(Self {
             name: name.into(),
             is_ethernet: interface.is_ethernet,

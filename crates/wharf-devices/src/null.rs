@@ -63,14 +63,7 @@ impl Device for Null {
 
 impl TxDevice for Null {
     fn info(&self) -> TxInfo {
-        TxInfo {
-            ring_frames: Some(RING_FRAMES as u32),
-            completions: CompletionMode::Real,
-            segments_max: u16::MAX,
-            segmentation: true,
-            checksum: true,
-            ..TxInfo::default()
-        }
+        TxInfo::of_any_frame(RING_FRAMES, CompletionMode::Real)
     }
 
     #[inline]

@@ -177,14 +177,7 @@ impl Device for Tap {
 
 impl TxDevice for Tap {
     fn info(&self) -> TxInfo {
-        TxInfo {
-            ring_frames: Some(sending::HELD_FRAMES_MAX as u32),
-            completions: CompletionMode::None,
-            segments_max: u16::MAX,
-            segmentation: true,
-            checksum: true,
-            ..TxInfo::default()
-        }
+        TxInfo::of_any_frame(sending::HELD_FRAMES_MAX, CompletionMode::None)
     }
 
     #[inline]

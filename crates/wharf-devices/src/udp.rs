@@ -225,15 +225,9 @@ impl Device for Udp {
 
 impl TxDevice for Udp {
     fn info(&self) -> TxInfo {
-        TxInfo {
-            ring_frames: Some(RING_FRAMES as u32),
-            completions: CompletionMode::None,
-            segments_max: plan::PIECES_MAX as u16,
-            segmentation: true,
-            // The kernel computes checksums itself.
-            checksum: true,
-            ..TxInfo::default()
-        }
+        // The kernel computes checksums itself.
+        let any = TxInfo::of_any_frame(RING_FRAMES, CompletionMode::None);
+        TxInfo { segments_max: plan::PIECES_MAX as u16, ..any }
     }
 
     #[inline]

@@ -30,6 +30,7 @@ mod vring;
 pub use link::PAIRS_MAX;
 pub use wharf_sys::guard::install as install_sigbus_handler;
 
+use crate::iface::{io_fault, pool_fault};
 use crate::virtio::{feature, words};
 use control::Source;
 use link::Link;
@@ -47,7 +48,7 @@ use wharf_core::device::{
     CompletionMode, Completions, Device, DeviceError, LimitUnit, Notify, RxDevice, Signals, Transmitted,
     TxDevice, TxInfo,
 };
-use wharf_core::pool::{Cache, PoolError};
+use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 
 /// Time between two attempts to reconnect.
@@ -131,10 +132,7 @@ impl VhostUser {
             let what = format!("{} queue pairs cannot be: 1 to {PAIRS_MAX}", options.pairs);
             return Err(DeviceError::Unsupported { device: name, what });
         }
-        let fault = |what: &'static str| {
-            let device = name.clone();
-            move |source| DeviceError::Io { device, what: what.into(), source }
-        };
+        let fault = |what: &str| io_fault(&name, what);
         let source = match options.client {
             false => Source::listen(path, &options).map_err(fault("cannot listen"))?,
             true => {
@@ -240,15 +238,8 @@ impl TxDevice for VhostUser {
     /// The device does the work that the driver does not take, so these properties do not depend on the
     /// driver.
     fn info(&self) -> TxInfo {
-        TxInfo {
-            ring_frames: Some(sending::RING_FRAMES as u32),
-            completions: CompletionMode::Real,
-            limit_unit: self.limit_unit,
-            segments_max: u16::MAX,
-            segmentation: true,
-            checksum: true,
-            ..TxInfo::default()
-        }
+        let any = TxInfo::of_any_frame(sending::RING_FRAMES, CompletionMode::Real);
+        TxInfo { limit_unit: self.limit_unit, ..any }
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -286,10 +277,7 @@ impl RxDevice for VhostUser {
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         self.link.take_fault()?;
         let received = self.receiving.receive(&self.link, cache, to, budget);
-        received.map_err(|error| match error {
-            PoolError::Memory(source) => DeviceError::Memory { device: self.name(), source },
-            error => DeviceError::Unsupported { device: self.name(), what: error.to_string() },
-        })
+        received.map_err(|error| pool_fault(self.name(), error))
     }
 
     /// Another driver may come at any time.

@@ -32,12 +32,12 @@ mod timeout;
 
 pub use options::{Napi, PAIRS_MAX, VirtioUserOptions};
 
+use crate::iface::{Drops, pool_fault};
 use crate::virtio::{DriverRing, feature, words};
 use cleaning::Cleaning;
 use detached::DetachedFrames;
 use loss::awaited;
 use pairs::Pairs;
-use receiving::Drops;
 use reconnector::Reconnector;
 use sending::SEGMENTS_MAX;
 use session::{Endpoint, Session, Shared};
@@ -49,7 +49,7 @@ use std::sync::Arc;
 use wharf_core::device::{
     Completions, Device, DeviceError, LOST, Notify, RxDevice, Signals, Transmitted, TxDevice, TxInfo,
 };
-use wharf_core::pool::{Cache, PoolError};
+use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 
 /// Bytes of the header before a frame: that of a packet socket, and the number of buffers.
@@ -91,6 +91,8 @@ struct VirtioUser<R, C> {
 
 impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
     fn new(endpoint: Endpoint, session: Session, cleaning: C) -> Self {
+        let mut drops = Drops::default();
+        ["malformed", "too-long"].into_iter().for_each(|reason| drops.add_count(reason, 0));
         Self {
             endpoint,
             features: session.features,
@@ -103,7 +105,7 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
             look_due: LOOK_EVERY,
             is_armed: false,
             lost: None,
-            drops: Drops::default(),
+            drops,
             cleaning,
             signals: Signals::default(),
         }
@@ -234,7 +236,7 @@ impl<R: DriverRing + 'static, C: Cleaning> TxDevice for VirtioUser<R, C> {
         match &mut self.pairs {
             Some(pairs) => {
                 self.cleaning.transmitted();
-                pairs.transmit(batch, more)
+                pairs.transmit(batch, more, &mut self.detached.book)
             }
             None => self.detached.reject(batch),
         }
@@ -253,9 +255,8 @@ impl<R: DriverRing + 'static, C: Cleaning> TxDevice for VirtioUser<R, C> {
         self.catch_up();
         if let Some(pairs) = &mut self.pairs {
             let before = into.len();
-            pairs.give_failed(budget, into);
             let is_due = self.cleaning.is_due(pairs.is_full());
-            let result = if is_due { pairs.reap(budget - (into.len() - before), into) } else { Ok(()) };
+            let result = if is_due { pairs.reap(budget, into) } else { Ok(()) };
             if is_due && into.len() - before < budget {
                 self.cleaning.cleaned();
             }
@@ -264,7 +265,7 @@ impl<R: DriverRing + 'static, C: Cleaning> TxDevice for VirtioUser<R, C> {
             }
             result.unwrap_or_else(|error| self.broken(error));
         }
-        self.detached.reap(budget.saturating_sub(into.len()), into);
+        self.detached.book.reap(budget.saturating_sub(into.len()), into);
         self.lost.take().map_or(Ok(()), Err)
     }
 
@@ -276,8 +277,10 @@ impl<R: DriverRing + 'static, C: Cleaning> TxDevice for VirtioUser<R, C> {
         let sending = self.pairs.as_ref().map_or(0, Pairs::sending);
         match self.reconnector {
             // The thread that waits for a back end notifies.
-            Some(_) if sending + self.detached.line.len() > 0 && !self.detached.has_ended() => Some(u64::MAX),
-            None if sending > 0 => self.cleaning.next_ns(),
+            Some(_) if sending + self.detached.line.len() > 0 && self.detached.book.is_empty() => {
+                Some(u64::MAX)
+            }
+            None if sending + self.detached.book.len() > 0 => self.cleaning.next_ns(),
             _ => None,
         }
     }
@@ -291,10 +294,7 @@ impl<R: DriverRing + 'static, C: Cleaning> RxDevice for VirtioUser<R, C> {
         match pairs.receive(cache, to, budget.min(to.room())) {
             Ok(Ok(0)) if budget > 0 => self.idle(),
             Ok(Ok(received)) => return Ok(received),
-            Ok(Err(PoolError::Memory(source))) => {
-                return Err(DeviceError::Memory { device: self.name(), source });
-            }
-            Ok(Err(error)) => return Err(self.unsupported(error.to_string())),
+            Ok(Err(error)) => return Err(pool_fault(self.name(), error)),
             Err(error) => self.broken(error),
         }
         self.lost.take().map_or(Ok(0), Err)
@@ -305,13 +305,12 @@ impl<R: DriverRing + 'static, C: Cleaning> RxDevice for VirtioUser<R, C> {
     }
 
     fn reclaim(&mut self, to: &mut Batch) -> usize {
-        self.detached.reclaim(to)
+        to.fill_by(|| self.detached.posted.pop())
     }
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
-        let mut drops = self.drops;
-        self.pairs.iter().for_each(|pairs| drops.add(pairs.drops()));
-        see("malformed", drops.malformed);
-        see("too-long", drops.too_long);
+        let mut drops = self.drops.clone();
+        self.pairs.iter().for_each(|pairs| pairs.drops(&mut |reason, count| drops.add_count(reason, count)));
+        drops.show(see);
     }
 }

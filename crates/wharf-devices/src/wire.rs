@@ -164,13 +164,6 @@ impl std::fmt::Debug for Wire {
     }
 }
 
-impl Wire {
-    /// Returns true if the other end has been closed or dropped.
-    pub fn is_far_end_gone(&self) -> bool {
-        self.sending.is_far_end_gone()
-    }
-}
-
 impl Notify for Wire {}
 
 impl Device for Wire {
@@ -200,14 +193,7 @@ impl Device for Wire {
 
 impl TxDevice for Wire {
     fn info(&self) -> TxInfo {
-        TxInfo {
-            ring_frames: Some(self.ring_frames),
-            completions: CompletionMode::Real,
-            segments_max: u16::MAX,
-            segmentation: true,
-            checksum: true,
-            ..TxInfo::default()
-        }
+        TxInfo::of_any_frame(self.ring_frames as usize, CompletionMode::Real)
     }
 
     #[inline]

@@ -39,7 +39,7 @@ pub use queues::QueueChoice;
 pub use receiving::{ReceiveOptions, XdpReceiver};
 pub use sending::XdpSender;
 pub use steering::{Flow, Steering};
-pub use ways::{RefusedWay, Way, WaysTried};
+use ways::{Way, WaysTried};
 
 use crate::iface::io_fault;
 use crate::link::{Link, no_socket};

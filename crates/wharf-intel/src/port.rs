@@ -343,9 +343,7 @@ impl<F: Family, B: Bus> RxDevice for Port<F, B> {
     }
 
     fn reclaim(&mut self, to: &mut Batch) -> usize {
-        let count = self.reclaimed.len().min(to.room());
-        self.reclaimed.drain(..count).for_each(|frame| drop(to.push(frame)));
-        count
+        to.fill_by(|| self.reclaimed.pop())
     }
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {

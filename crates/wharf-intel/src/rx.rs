@@ -190,7 +190,7 @@ impl<F: Family> Rx<F> {
 
     /// Returns all frames inside, of an adapter that does not write to them any more.
     pub(super) fn into_held(mut self) -> impl Iterator<Item = Frame> {
-        let passing: Vec<Frame> = std::iter::from_fn(|| self.passing.pop()).collect();
+        let passing: Vec<Frame> = self.passing.pop_each().collect();
         self.table.into_iter().flatten().chain(self.aside).chain(self.head).chain(passing)
     }
 }

@@ -5,6 +5,7 @@
 //! frames into an empty batch swaps two boxes. Any other move copies 8 bytes a frame.
 #![forbid(unsafe_code)]
 
+mod each;
 mod summary;
 
 pub(crate) use summary::Summary;
@@ -163,29 +164,6 @@ impl Batch {
         let frame = self.contents.slots[self.contents.head].moved();
         self.advance(1);
         Some(frame)
-    }
-
-    /// Takes frames from the front, in order, as long as `wants` accepts them, and hands each to `take`.
-    #[inline(always)]
-    pub fn take_while(&mut self, mut wants: impl FnMut(&Frame) -> bool, mut take: impl FnMut(Frame)) {
-        /// Forgets the frames that were taken, even if `take` panics.
-        struct Taken<'a>(&'a mut Batch, usize);
-
-        impl Drop for Taken<'_> {
-            #[inline(always)]
-            fn drop(&mut self) {
-                if self.1 > 0 {
-                    self.0.advance(self.1);
-                }
-            }
-        }
-
-        let mut taken = Taken(self, 0);
-        while let Some(frame) = taken.0.frames().get(taken.1).filter(|frame| wants(frame)) {
-            let frame = frame.moved();
-            taken.1 += 1;
-            take(frame);
-        }
     }
 
     /// Takes the last frame: for a caller that took more frames than it has room for.

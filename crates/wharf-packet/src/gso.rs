@@ -24,7 +24,7 @@
 //! ```
 
 use crate::checksum::{TCP_OFFSET, UDP_OFFSET, fold, from_sum, sum};
-use crate::{IPV6_BYTES, TCP_FLAGS_AT, TCP_LENGTH_AT, UDP_BYTES};
+use crate::{IPV6_BYTES, TCP_FLAGS_AT, TCP_LENGTH_AT, UDP_BYTES, put_word};
 use core::fmt;
 use headers::SharedHeaders;
 
@@ -237,19 +237,19 @@ impl GsoPlan {
         let transport_bytes = payload_at - transport_at + payload_bytes;
         let ip_bytes = ip.len() + transport_bytes;
         if is_ipv6 {
-            put(ip, 4, (ip_bytes - IPV6_BYTES) as u16);
+            put_word(ip, 4, (ip_bytes - IPV6_BYTES) as u16);
         } else {
             let identification = self.identification.wrapping_add(at as u16);
-            put(ip, 2, ip_bytes as u16);
-            put(ip, 4, identification);
-            put(ip, 10, !fold(self.ip_sum + ip_bytes as u64 + u64::from(identification)));
+            put_word(ip, 2, ip_bytes as u16);
+            put_word(ip, 4, identification);
+            put_word(ip, 10, !fold(self.ip_sum + ip_bytes as u64 + u64::from(identification)));
         }
         let sum = self.transport_sum + transport_bytes as u64 + payload_sum;
         if is_tcp {
             self.change_tcp(transport, sum, at);
         } else {
-            put(transport, 4, transport_bytes as u16);
-            put(transport, UDP_OFFSET, from_sum(sum + transport_bytes as u64, UDP_OFFSET));
+            put_word(transport, 4, transport_bytes as u16);
+            put_word(transport, UDP_OFFSET, from_sum(sum + transport_bytes as u64, UDP_OFFSET));
         }
     }
 
@@ -265,15 +265,10 @@ impl GsoPlan {
         if at > 0 {
             flags &= !u16::from(CWR);
         }
-        put(tcp, TCP_FLAGS_AT - 1, flags);
+        put_word(tcp, TCP_FLAGS_AT - 1, flags);
         let sum = sum + u64::from(sequence) + u64::from(flags);
-        put(tcp, TCP_OFFSET, from_sum(sum, TCP_OFFSET));
+        put_word(tcp, TCP_OFFSET, from_sum(sum, TCP_OFFSET));
     }
-}
-
-#[inline]
-fn put(bytes: &mut [u8], at: usize, number: u16) {
-    bytes[at..at + 2].copy_from_slice(&number.to_be_bytes());
 }
 
 /// Returns the bytes of all segments of a super-packet on a wire, each from its Ethernet header on, without

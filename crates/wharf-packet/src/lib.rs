@@ -50,6 +50,13 @@ pub fn word(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
 }
 
+/// Writes a big-endian 16-bit number at `at`, where `bytes` has room for it.
+#[doc(hidden)]
+#[inline]
+pub fn put_word(bytes: &mut [u8], at: usize, number: u16) {
+    bytes[at..at + 2].copy_from_slice(&number.to_be_bytes());
+}
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -5,7 +5,8 @@ use crate::checksum::{UDP_OFFSET, fold, from_sum, sum, update};
 use crate::gso::{GSO_UDP, GsoRequest};
 use crate::{
     ETHERNET_BYTES, Ecn, EthernetHeader, Front, IPV4_BYTES, IPV4_CHECKSUM_AT, IPV4_IDENTIFICATION_AT,
-    IPV6_BYTES, IpHeader, NoRoom, UDP, UDP_BYTES, UdpHeader, VLAN_BYTES, VLAN_TAGS_MAX, datagram, word,
+    IPV6_BYTES, IpHeader, NoRoom, UDP, UDP_BYTES, UdpHeader, VLAN_BYTES, VLAN_TAGS_MAX, datagram, put_word,
+    word,
 };
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::ops::Range;
@@ -70,12 +71,12 @@ impl UdpHeaders {
         let len_bytes = udp_at + udp.write(&mut bytes[udp_at..], 0)?;
         let is_ipv4 = ip.source.is_ipv4();
         if is_ipv4 {
-            put(&mut bytes[ip_at..], IPV4_LENGTH_AT, 0);
-            put(&mut bytes[ip_at..], IPV4_CHECKSUM_AT, 0);
+            put_word(&mut bytes[ip_at..], IPV4_LENGTH_AT, 0);
+            put_word(&mut bytes[ip_at..], IPV4_CHECKSUM_AT, 0);
             let checksum = !fold(sum(&bytes[ip_at..udp_at]));
-            put(&mut bytes[ip_at..], IPV4_CHECKSUM_AT, checksum);
+            put_word(&mut bytes[ip_at..], IPV4_CHECKSUM_AT, checksum);
         }
-        put(&mut bytes[udp_at..], UDP_LENGTH_AT, 0);
+        put_word(&mut bytes[udp_at..], UDP_LENGTH_AT, 0);
         let sum = ip.pseudo_sum(0) + sum(&bytes[udp_at..len_bytes]);
         Some(Self { bytes, len_bytes, is_ipv4, identification, sum })
     }
@@ -165,10 +166,10 @@ impl UdpHeaders {
         let number = |ip: &[u8], at: usize| u16::from_be_bytes([ip[at], ip[at + 1]]);
         let old = number(ip, at);
         let new = old & !mask | bits;
-        put(ip, at, new);
+        put_word(ip, at, new);
         if is_ipv4 {
             let checksum = update(number(ip, IPV4_CHECKSUM_AT), old, new);
-            put(ip, IPV4_CHECKSUM_AT, checksum);
+            put_word(ip, IPV4_CHECKSUM_AT, checksum);
         }
         self
     }
@@ -183,7 +184,7 @@ impl UdpHeaders {
         let (mut headers, udp_bytes) = self.of_payload(packet.len_bytes())?;
         // The length is in the pseudo header and in the header.
         let checksum = from_sum(self.sum + 2 * u64::from(udp_bytes) + packet.finish(), UDP_OFFSET);
-        put(&mut headers, self.checksum_at(), checksum);
+        put_word(&mut headers, self.checksum_at(), checksum);
         packet.prepend(self.len_bytes)?.copy_from_slice(&headers[..self.len_bytes]);
         Ok(())
     }
@@ -202,7 +203,7 @@ impl UdpHeaders {
         }
         let (mut headers, udp_bytes) = self.of_payload(payload_bytes)?;
         packet.complete();
-        put(&mut headers, self.checksum_at(), self.partial(udp_bytes));
+        put_word(&mut headers, self.checksum_at(), self.partial(udp_bytes));
         packet.prepend(self.len_bytes)?.copy_from_slice(&headers[..self.len_bytes]);
         let request = GsoRequest { kind: GSO_UDP, segment_bytes, is_checksum_partial: true };
         packet.request(&request, (self.len_bytes - UDP_BYTES) as u16);
@@ -233,7 +234,7 @@ impl UdpHeaders {
         let udp_bytes = self.write_but_checksum(frame, frame.len(), identification)?;
         // The length is in the pseudo header and in the header.
         let checksum = from_sum(self.sum + 2 * u64::from(udp_bytes) + payload_sum, UDP_OFFSET);
-        put(frame, self.checksum_at(), checksum);
+        put_word(frame, self.checksum_at(), checksum);
         Some(self.len_bytes)
     }
 
@@ -242,7 +243,7 @@ impl UdpHeaders {
     /// checksum lies [`UDP_OFFSET`](crate::checksum::UDP_OFFSET) behind.
     pub fn write_partial(&self, frame: &mut [u8], identification: u16) -> Option<usize> {
         let udp_bytes = self.write_but_checksum(frame, frame.len(), identification)?;
-        put(frame, self.checksum_at(), self.partial(udp_bytes));
+        put_word(frame, self.checksum_at(), self.partial(udp_bytes));
         Some(self.len_bytes - UDP_BYTES)
     }
 
@@ -266,13 +267,13 @@ impl UdpHeaders {
         let ip = &mut headers[ip_at..];
         if self.is_ipv4 {
             let checksum = update(update(word(ip, IPV4_CHECKSUM_AT)?, 0, ip_bytes), 0, identification);
-            put(ip, IPV4_LENGTH_AT, ip_bytes);
-            put(ip, IPV4_IDENTIFICATION_AT, identification);
-            put(ip, IPV4_CHECKSUM_AT, checksum);
+            put_word(ip, IPV4_LENGTH_AT, ip_bytes);
+            put_word(ip, IPV4_IDENTIFICATION_AT, identification);
+            put_word(ip, IPV4_CHECKSUM_AT, checksum);
         } else {
-            put(ip, IPV6_LENGTH_AT, ip_bytes);
+            put_word(ip, IPV6_LENGTH_AT, ip_bytes);
         }
-        put(headers, udp_at + UDP_LENGTH_AT, udp_bytes);
+        put_word(headers, udp_at + UDP_LENGTH_AT, udp_bytes);
         Some(udp_bytes)
     }
 
@@ -283,10 +284,6 @@ impl UdpHeaders {
     fn checksum_at(&self) -> usize {
         self.len_bytes - UDP_BYTES + UDP_OFFSET
     }
-}
-
-fn put(bytes: &mut [u8], at: usize, number: u16) {
-    bytes[at..at + 2].copy_from_slice(&number.to_be_bytes());
 }
 
 /// True if `address` is not that of one machine.

@@ -81,7 +81,7 @@ impl OwnMemory {
             // At most a batch at a time. The ledger still has them as taken.
             let taken = region.take(&mut self.loose, &mut self.taken, BATCH_FRAMES_MAX, 0, 0, |_| {});
             debug_assert!(taken.is_ok_and(|count| count > 0), "buffers of this pool");
-            self.free.extend(std::iter::from_fn(|| self.taken.pop()));
+            self.free.extend(self.taken.pop_each());
         }
         Ok(())
     }
@@ -124,8 +124,7 @@ impl Memory for OwnMemory {
         for _ in 0..count.min(to.room()) {
             let Some(mut frame) = self.free.pop() else { break };
             let set = self.pool.region().set_len(&mut frame, len_bytes);
-            let pushed = to.push(frame);
-            debug_assert!(pushed.is_ok(), "there is room");
+            to.push_within(frame);
             set?;
         }
         match to.len() - before {

@@ -1,6 +1,7 @@
 //! `QdiscContext`: what a discipline can ask, and do, in a call.
 
 use super::{wire_bytes, wire_packets};
+use crate::counters;
 use crate::host::Clock;
 use wharf_mem::{Frame, Meta, Region, Times};
 use wharf_packet::{flow_hash_seeded, mark_ce};
@@ -134,10 +135,7 @@ impl Dropped {
 
     fn add(&mut self, frame: Frame, reason: &'static str) {
         self.frames.push(frame);
-        match self.reasons.iter_mut().find(|entry| entry.0 == reason) {
-            Some(entry) => entry.1 += 1,
-            None => self.reasons.push((reason, 1)),
-        }
+        counters::add(&mut self.reasons, reason, 1);
     }
 
     pub(super) fn frames(&self) -> &[Frame] {
@@ -150,11 +148,7 @@ impl Dropped {
 
     /// Moves frames to `to`, up to its room.
     pub(super) fn take(&mut self, to: &mut wharf_mem::Batch) {
-        let count = self.frames.len().min(to.room());
-        for frame in self.frames.drain(..count) {
-            let pushed = to.push(frame);
-            debug_assert!(pushed.is_ok(), "no more than there is room for");
-        }
+        to.fill_by(|| self.frames.pop());
     }
 
     /// Shows the counts by reason that were not shown before.

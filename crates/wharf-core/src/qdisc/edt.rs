@@ -10,6 +10,7 @@
 
 use super::fq_codel::FLOWS_MAX;
 use super::registry::{Order, QUEUE_PACKETS_MAX, QdiscKind, QdiscSetup, QdiscSpec};
+use super::store::move_within;
 use super::{Backpressure, DROP_HEAD, Limit, Qdisc, QdiscContext, WhenFull};
 use crate::options::Key;
 use std::cmp::Ordering;
@@ -245,19 +246,17 @@ impl Qdisc for Edt {
         if self.heap.is_empty() {
             return;
         }
-        let (now_ns, mut moved, mut moved_bytes) = (cx.now_ns(), 0, 0);
-        while moved < limit.packets && (moved == 0 || moved_bytes < limit.bytes) && to.room() > 0 {
-            let Some(Waiting { depart_ns, expire_ns, frame, .. }) = self.take(now_ns) else { return };
-            if expire_ns != 0 && expire_ns <= now_ns {
+        let now_ns = cx.now_ns();
+        move_within(to, limit, || {
+            loop {
+                let Waiting { depart_ns, expire_ns, frame, .. } = self.take(now_ns)?;
+                if expire_ns == 0 || expire_ns > now_ns {
+                    self.late_ns_max = self.late_ns_max.max(now_ns - depart_ns);
+                    return Some(frame);
+                }
                 cx.drop(frame, EXPIRED);
-                continue;
             }
-            self.late_ns_max = self.late_ns_max.max(now_ns - depart_ns);
-            moved_bytes += u64::from(frame.len_bytes());
-            moved += 1;
-            let pushed = to.push(frame);
-            debug_assert!(pushed.is_ok(), "there is room");
-        }
+        });
     }
 
     fn len(&self) -> usize {
@@ -285,12 +284,7 @@ impl Qdisc for Edt {
     }
 
     fn purge(&mut self, to: &mut Batch) {
-        while to.room() > 0
-            && let Some(first) = self.take(u64::MAX)
-        {
-            let pushed = to.push(first.frame);
-            debug_assert!(pushed.is_ok(), "there is room");
-        }
+        to.fill_by(|| Some(self.take(u64::MAX)?.frame));
     }
 
     fn drops_expired(&self) -> bool {

@@ -12,6 +12,7 @@
 use super::codel::{CoDel, CoDelCall, CoDelCounts, CoDelOptions, Standstill};
 use super::registry::{Order, QUEUE_PACKETS_MAX, QdiscKind, QdiscSetup, QdiscSpec};
 use super::slab::{FrameList, NONE, Slab, Timed};
+use super::store::move_within;
 use super::{Backpressure, Limit, Qdisc, QdiscContext, WhenFull};
 use crate::options::Key;
 use std::iter::successors;
@@ -314,14 +315,7 @@ impl Qdisc for FqCodel {
             return;
         }
         self.standstill.note(cx.now_ns());
-        let (mut moved, mut moved_bytes) = (0, 0);
-        while moved < limit.packets && (moved == 0 || moved_bytes < limit.bytes) && to.room() > 0 {
-            let Some(frame) = self.next(cx) else { return };
-            moved_bytes += u64::from(frame.len_bytes());
-            moved += 1;
-            let pushed = to.push(frame);
-            debug_assert!(pushed.is_ok(), "there is room");
-        }
+        move_within(to, limit, || self.next(cx));
     }
 
     fn len(&self) -> usize {
@@ -366,12 +360,7 @@ impl Qdisc for FqCodel {
 
     fn purge(&mut self, to: &mut Batch) {
         for flow in &mut self.flows {
-            while to.room() > 0
-                && let Some(timed) = self.slab.pop(&mut flow.packets)
-            {
-                let pushed = to.push(timed.frame);
-                debug_assert!(pushed.is_ok(), "there is room");
-            }
+            to.fill_by(|| Some(self.slab.pop(&mut flow.packets)?.frame));
         }
     }
 

@@ -41,16 +41,24 @@ impl Store {
 
     /// Moves frames within `limit`; returns the number of frames and bytes moved.
     pub(super) fn drain(&mut self, to: &mut Batch, limit: Limit) -> (usize, u64) {
-        let (mut moved, mut moved_bytes) = (0, 0);
-        let packets = limit.packets.min(to.room());
-        while moved < packets && (moved_bytes < limit.bytes || moved_bytes == 0) {
-            let Some(frame) = self.frames.pop_front() else { break };
-            moved_bytes += u64::from(frame.len_bytes());
-            moved += 1;
-            let pushed = to.push(frame);
-            debug_assert!(pushed.is_ok(), "no more than there is room for");
-        }
+        let (moved, moved_bytes) = move_within(to, limit, || self.frames.pop_front());
         self.bytes -= moved_bytes;
         (moved, moved_bytes)
     }
+}
+
+/// Moves the frames that `next` gives within `limit`; returns the number of frames and bytes moved.
+#[inline]
+pub(super) fn move_within(
+    to: &mut Batch, limit: Limit, mut next: impl FnMut() -> Option<Frame>,
+) -> (usize, u64) {
+    let (mut moved, mut moved_bytes) = (0, 0);
+    let packets = limit.packets.min(to.room());
+    while moved < packets && (moved == 0 || moved_bytes < limit.bytes) {
+        let Some(frame) = next() else { break };
+        moved_bytes += u64::from(frame.len_bytes());
+        moved += 1;
+        to.push_within(frame);
+    }
+    (moved, moved_bytes)
 }

@@ -2,7 +2,7 @@
 
 use super::whole::TOO_LONG;
 use super::{RxQueue, RxShared};
-use crate::counters::Counter;
+use crate::counters::{self, Counter};
 use crate::device::{RxDevice, Signals};
 use crate::metrics::{Measured, Row, Walk, table};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -87,10 +87,9 @@ impl RxCounters {
 
     /// Adds the frames dropped here to those that a device has dropped.
     pub(super) fn add_own_drops(&self, drops: &mut Vec<(&'static str, u64)>) {
-        match (self.too_long.get(), drops.iter_mut().find(|drop| drop.0 == TOO_LONG)) {
-            (0, _) => {}
-            (own, Some(of_device)) => of_device.1 += own,
-            (own, None) => drops.push((TOO_LONG, own)),
+        let own = self.too_long.get();
+        if own > 0 {
+            counters::add(drops, TOO_LONG, own);
         }
     }
 

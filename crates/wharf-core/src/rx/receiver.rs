@@ -57,17 +57,7 @@ pub struct Receiver {
     /// The greatest among several is that of the one that [`select`] has served last.
     turn: u64,
     /// Dropped after all else: see [`Receiver::keep`].
-    kept: Kept,
-}
-
-/// A value that a receiver keeps alive.
-#[derive(Default)]
-struct Kept(Option<Box<dyn Any + Send + Sync>>);
-
-impl std::fmt::Debug for Kept {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Kept({})", self.0.is_some())
-    }
+    kept: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// The thread that polls the device.
@@ -100,7 +90,7 @@ impl Receiver {
             way: Way::Caller(Box::new(poller.begin())),
             task: Arc::default(),
             turn: 0,
-            kept: Kept::default(),
+            kept: None,
         })
     }
 
@@ -145,7 +135,7 @@ impl Receiver {
             way: Way::Poller { park: park.clone(), clock: clock.clone() },
             task: Arc::default(),
             turn: 0,
-            kept: Kept::default(),
+            kept: None,
         };
         queue.fill(inboxes).iter().map(receiver).collect()
     }
@@ -153,7 +143,7 @@ impl Receiver {
     /// Keeps `value` alive until the receiver and its poller are gone: the path that it belongs to.
     #[doc(hidden)]
     pub fn keep(&mut self, value: impl Any + Send + Sync) {
-        self.kept.0 = Some(Box::new(value));
+        self.kept = Some(Box::new(value));
     }
 
     /// The queue that it receives from: counters, drops.

@@ -32,8 +32,7 @@ impl Joiner {
         for _ in 0..count {
             let Some(frame) = batch.pop() else { break };
             let whole = if region.is_chain(&frame) { self.join(cache, &region, frame) } else { Some(frame) };
-            let pushed = whole.map_or(Ok(()), |frame| batch.push(frame));
-            debug_assert!(pushed.is_ok(), "one was popped");
+            whole.into_iter().for_each(|frame| batch.push_within(frame));
         }
         (count - batch.len()) as u64
     }

@@ -182,22 +182,24 @@ impl Direct {
     /// Gives back the frames that the device has not taken, and closes the device. Returns the holders of frames of
     /// the pool.
     pub fn close(mut self) -> Audit {
-        self.engine.drain_unsent(&mut Batch::new(0), &mut CacheSink(&mut self.cache));
-        self.engine.close(&mut CacheSink(&mut self.cache));
-        self.closed = true;
+        self.end();
         let mut audit = self.cache.pool().audit();
         self.engine.visit(&mut |frame, place| audit.found(frame.index(), place));
         audit
     }
-}
 
-impl Drop for Direct {
-    /// Gives the frames back if [`Direct::close`] was not called.
-    fn drop(&mut self) {
-        if !self.closed {
+    /// Gives the frames back, once.
+    fn end(&mut self) {
+        if !std::mem::replace(&mut self.closed, true) {
             self.engine.drain_unsent(&mut Batch::new(0), &mut CacheSink(&mut self.cache));
             self.engine.close(&mut CacheSink(&mut self.cache));
         }
+    }
+}
+
+impl Drop for Direct {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Findings about this machine and process: rights, locked memory, huge pages.
 
 use super::finding::Finding;
+use crate::host::number_in;
 use crate::requirements::{Capability, Machine, Requirement, capabilities};
 use crate::spec::{Direction, Kind};
 use std::fs;
@@ -86,9 +87,7 @@ fn limit_bytes(limits: &str) -> Option<Option<u64>> {
 
 /// Returns the finding on free 2 MiB pages; `purpose` says why they matter, if they do.
 pub fn huge_pages(purpose: Option<&str>) -> Option<Finding> {
-    let read = |file: &str| -> Option<u64> {
-        fs::read_to_string(format!("{HUGE_PAGES}/{file}")).ok()?.trim().parse().ok()
-    };
+    let read = |file: &str| number_in::<u64>(&format!("{HUGE_PAGES}/{file}"));
     let (all, free, reserved) =
         (read("nr_hugepages")?, read("free_hugepages")?, read("resv_hugepages").unwrap_or(0));
     let free = free.saturating_sub(reserved);

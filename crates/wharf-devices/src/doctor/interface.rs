@@ -1,6 +1,7 @@
 //! Findings about a network interface: its state, driver, queues, rings and offloads, and where its interrupts go.
 
 use super::finding::Finding;
+use crate::host::number_in;
 use crate::interfaces::HostInterface;
 use crate::spec::Direction;
 use std::fs;
@@ -131,7 +132,7 @@ impl Examined {
 }
 
 fn numa(device: &str) -> Option<Finding> {
-    let node: u64 = fs::read_to_string(format!("{device}/numa_node")).ok()?.trim().parse().ok()?;
+    let node: u64 = number_in(&format!("{device}/numa_node"))?;
     let processors = fs::read_to_string(format!("{device}/local_cpulist")).unwrap_or_default();
     let processors = processors.trim();
     let what = format!(

@@ -1,5 +1,7 @@
 //! Frames that were dropped before they could be received.
 
+use wharf_core::counters;
+
 /// Drops that the device has counted, by reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Drops(Vec<(&'static str, u64)>);
@@ -14,10 +16,7 @@ impl Drops {
     /// Counts `count` of one reason, which is shown from then on.
     #[cold]
     pub fn add_count(&mut self, reason: &'static str, count: u64) {
-        match self.0.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, all)) => *all += count,
-            None => self.0.push((reason, count)),
-        }
+        counters::add(&mut self.0, reason, count);
     }
 
     /// Takes the counts of `other`, which is empty then.

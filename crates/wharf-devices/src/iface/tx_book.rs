@@ -80,7 +80,7 @@ impl TxBook {
     fn reap_rest(&mut self, mut room: usize, into: &mut Completions) {
         let count = self.beyond.len().min(room).min(into.sent.room());
         room -= count;
-        self.beyond.drain(..count).for_each(|frame| drop(into.sent.push(frame)));
+        self.beyond.drain(..count).for_each(|frame| into.sent.push_within(frame));
         let count = self.failed.len().min(room);
         into.failed.extend(self.failed.drain(..count));
     }

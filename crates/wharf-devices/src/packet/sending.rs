@@ -285,15 +285,8 @@ impl Device for PacketSender {
 
 impl TxDevice for PacketSender {
     fn info(&self) -> TxInfo {
-        TxInfo {
-            ring_frames: Some(self.ring_frames),
-            completions: CompletionMode::Real,
-            limit_unit: self.limit_unit,
-            segments_max: CHUNKS_MAX as u16,
-            segmentation: true,
-            checksum: true,
-            ..TxInfo::default()
-        }
+        let any = TxInfo::of_any_frame(self.ring_frames as usize, CompletionMode::Real);
+        TxInfo { limit_unit: self.limit_unit, segments_max: CHUNKS_MAX as u16, ..any }
     }
 
     #[inline]
@@ -337,9 +330,7 @@ impl TxDevice for PacketSender {
         let mut room = budget.min(into.sent.room());
         while room > 0 {
             let Some(frame) = self.next_sent() else { break };
-            if let Err(frame) = into.sent.push(frame) {
-                unreachable!("there was room for {frame:?}");
-            }
+            into.sent.push_within(frame);
             room -= 1;
         }
         self.book.reap(room, into);

@@ -5,7 +5,7 @@ mod receiving;
 use super::counts::Counts;
 use super::side::{Returned, Side};
 use super::{OnGone, Reopener};
-use std::collections::VecDeque;
+use crate::iface::TxBook;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,10 +41,10 @@ pub struct Reopened<D: ?Sized + Side> {
     next: Option<(u64, Box<D>)>,
     is_armed: bool,
     patience: Option<Duration>,
-    /// Frames to be reaped: sent, or failed for a reason.
-    done: VecDeque<(Frame, Option<&'static str>)>,
+    /// Frames to be reaped.
+    done: TxBook,
     /// Memory that was posted for arrivals.
-    posted: VecDeque<Frame>,
+    posted: Vec<Frame>,
     /// Counts of the devices before.
     before: Counts,
     is_ended: bool,
@@ -67,8 +67,8 @@ impl<D: ?Sized + Side> Reopened<D> {
             next: None,
             is_armed: false,
             patience: None,
-            done: VecDeque::new(),
-            posted: VecDeque::new(),
+            done: TxBook::new(0),
+            posted: Vec::new(),
             before: Counts::default(),
             is_ended: false,
         }
@@ -116,8 +116,8 @@ impl<D: ?Sized + Side> Reopened<D> {
         if let Some(info) = inner.tx_info() {
             self.tx_info = info;
         }
-        self.before.set_signals(self.before.signals_with(inner.signals()));
-        inner.count_drops(&mut |reason, count| self.before.add_drops(reason, count));
+        self.before.signals = self.before.signals_with(inner.signals());
+        inner.count_drops(&mut |reason, count| self.before.drops.add_count(reason, count));
         // What it has done with by now keeps its reasons.
         self.drain(&mut inner, |reason| reason);
         // The file is let go of before the device is closed.
@@ -146,14 +146,10 @@ impl<D: ?Sized + Side> Reopened<D> {
             if returned.is_empty() {
                 return;
             }
-            while let Some(frame) = returned.tx.sent.pop() {
-                self.done.push_back((frame, None));
-            }
-            let failed = returned.tx.failed.drain(..).map(|(frame, reason)| (frame, Some(name(reason))));
-            self.done.extend(failed);
-            while let Some(frame) = returned.posted.pop() {
-                self.posted.push_back(frame);
-            }
+            returned.tx.sent.pop_each().for_each(|frame| self.done.sent(frame));
+            let failed = returned.tx.failed.drain(..);
+            failed.for_each(|(frame, reason)| self.done.fail([frame], name(reason)));
+            self.posted.extend(returned.posted.pop_each());
         }
     }
 
@@ -256,7 +252,7 @@ impl<D: ?Sized + Side> Device for Reopened<D> {
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.inner.iter().chain(&self.closed).for_each(|device| device.visit(see));
-        self.done.iter().for_each(|(frame, _)| see(frame));
+        self.done.visit(see);
         self.posted.iter().for_each(see);
     }
 
@@ -345,13 +341,7 @@ impl<D: ?Sized + Side + TxDevice> Reopened<D> {
             return inner.reap(budget, urgent, into);
         }
         self.take_back();
-        let room = budget.saturating_sub(into.len()).min(into.sent.room());
-        let count = room.min(self.done.len());
-        self.done.drain(..count).for_each(|(frame, failure)| match failure {
-            Some(reason) => into.failed.push((frame, reason)),
-            // There is room, as just counted.
-            None => drop(into.sent.push(frame)),
-        });
+        self.done.reap(budget.saturating_sub(into.len()), into);
         Ok(())
     }
 }

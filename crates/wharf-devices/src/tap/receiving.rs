@@ -191,8 +191,7 @@ impl Receiving {
         if *meta != Meta::default() {
             region.set_meta(&mut head, meta)?;
         }
-        let pushed = to.push(head);
-        debug_assert!(pushed.is_ok(), "the caller has seen to room");
+        to.push_within(head);
         Ok(())
     }
 

@@ -2,9 +2,9 @@
 
 use crate::doctor::finding::Finding;
 use crate::doctor::{Doctor, Effect};
+use crate::host::number_in;
 use crate::requirements::{Machine, NET_ADMIN};
 use crate::spec::DeviceSpec;
-use std::fs;
 use std::net::{IpAddr, ToSocketAddrs};
 use wharf_sys::netlink::Netlink;
 
@@ -18,9 +18,7 @@ fn findings(spec: &DeviceSpec) -> Vec<Finding> {
 /// Returns a hint if the system's bound keeps the socket's buffers below what is asked for.
 fn buffers(spec: &DeviceSpec) -> Option<Finding> {
     let wanted = spec.number::<u64>("buffer").unwrap_or(super::UdpOptions::default().buffer_bytes as u64);
-    let most = |name: &str| -> Option<u64> {
-        fs::read_to_string(format!("/proc/sys/net/core/{name}")).ok()?.trim().parse().ok()
-    };
+    let most = |name: &str| number_in::<u64>(&format!("/proc/sys/net/core/{name}"));
     let least = most("rmem_max")?.min(most("wmem_max")?);
     if least >= wanted || Machine::look().has(&NET_ADMIN) {
         return Some(Finding::fact("buffers", format!("the socket gets buffers of {wanted} bytes")));

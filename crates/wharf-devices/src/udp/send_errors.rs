@@ -8,6 +8,7 @@
 use crate::iface::{StuckTimer, io_fault, take_error};
 use std::time::{Duration, Instant};
 use std::{io, iter, thread};
+use wharf_core::counters;
 use wharf_core::device::DeviceError;
 pub(super) use wharf_sys::errno::{EACCES, EADDRNOTAVAIL, EHOSTUNREACH};
 use wharf_sys::errno::{
@@ -75,11 +76,7 @@ struct Undelivered {
 impl Undelivered {
     /// Counts a datagram. The first is handed over at once, and then all as often as their number has doubled.
     fn note(&mut self, errno: i32) {
-        let reason = reason_of(errno).0;
-        match self.counts.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, count)) => *count += 1,
-            None => self.counts.push((reason, 1)),
-        }
+        counters::add(&mut self.counts, reason_of(errno).0, 1);
         (self.total, self.errno) = (self.total + 1, errno);
         self.is_due |= self.total.is_power_of_two();
     }

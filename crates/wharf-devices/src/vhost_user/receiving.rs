@@ -117,7 +117,7 @@ impl Receiving {
     }
 
     pub(super) fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
-        self.reader.drops(see);
+        self.reader.drops.show(see);
         if self.discarded > 0 {
             see(NOT_ENABLED, self.discarded);
         }

@@ -6,7 +6,7 @@ use crate::guard;
 use crate::spec::{Can, DeviceSpec, Kind, LIMIT, Opened, Opening, Place, QueueLayout};
 use std::path::Path;
 use wharf_core::device::DeviceError;
-use wharf_core::options::{Key, Values};
+use wharf_core::options::Key;
 
 /// The kind of device.
 pub(crate) static KIND: Kind = Kind {
@@ -29,20 +29,18 @@ pub(crate) static KIND: Kind = Kind {
             .when("off, if the virtual machine's QEMU hangs when this process ends (QEMU 10)"),
         Key::on_off("offload", "Offer checksum and segmentation offloads")
             .when("off, if what stands behind takes finished frames only"),
-        Key {
-            name: "mode",
-            values: Values::Text,
-            default: "by umask, or 660 with group",
-            meaning: "Permissions of the socket, octal; a user that may write to it may connect",
-            when: "660 with group, to let a virtual machine of another user connect",
-        },
-        Key {
-            name: "group",
-            values: Values::Text,
-            default: "the process's",
-            meaning: "Group of the socket, a name of /etc/group or a number, such as that of the virtual machines",
-            when: "The group of the virtual machine's user, such as kvm",
-        },
+        Key::text(
+            "mode",
+            "by umask, or 660 with group",
+            "Permissions of the socket, octal; a user that may write to it may connect",
+        )
+        .when("660 with group, to let a virtual machine of another user connect"),
+        Key::text(
+            "group",
+            "the process's",
+            "Group of the socket, a name of /etc/group or a number, such as that of the virtual machines",
+        )
+        .when("The group of the virtual machine's user, such as kvm"),
         LIMIT,
         guard::MAC,
         guard::IP,

@@ -1,7 +1,7 @@
 //! A back end that goes, and the next one.
 
 use super::cleaning::Cleaning;
-use super::detached::PEER_GONE;
+use super::detached::{DetachedFrames, PEER_GONE};
 use super::reconnector::{Kept, Reconnector};
 use super::{HOLES, LOOK_EVERY, VirtioUser};
 use crate::virtio::{DriverRing, RingError};
@@ -72,7 +72,7 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
             Some(Ok((session, fresh))) => {
                 if let Some((shared, mut pairs)) = fresh {
                     self.let_go(PEER_GONE);
-                    pairs.adopt(self.detached.drain_posted());
+                    pairs.adopt(self.detached.posted.drain(..));
                     (self.shared, self.pairs) = (Some(shared), Some(pairs));
                 }
                 let Some(pairs) = &mut self.pairs else { return false };
@@ -85,10 +85,12 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
                 self.look_due = LOOK_EVERY;
             }
         }
-        let Some(pairs) = &mut self.pairs else { return false };
+        let (Some(pairs), DetachedFrames { line, book, .. }) = (&mut self.pairs, &mut self.detached) else {
+            return false;
+        };
         self.cleaning.transmitted();
-        pairs.transmit(&mut self.detached.line, false);
-        self.detached.line.is_empty()
+        pairs.transmit(line, false, book);
+        line.is_empty()
     }
 
     /// Counts the notifications that have come.
@@ -101,7 +103,7 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
         self.count();
         (self.session, self.reconnector) = (None, None);
         if let Some(pairs) = self.pairs.take() {
-            self.drops.add(pairs.drops());
+            pairs.drops(&mut |reason, count| self.drops.add_count(reason, count));
             self.signals.kicks += pairs.kicks();
             self.detached.take(pairs, reason);
         }

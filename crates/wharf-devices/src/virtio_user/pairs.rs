@@ -4,9 +4,10 @@
 //! A pair whose ring is full holds up the frames behind, of any pair: frames leave a batch in order.
 
 use super::buffers::Buffers;
-use super::receiving::{Drops, Receiving};
+use super::receiving::Receiving;
 use super::sending::Sending;
 use super::session::{Queue, RECEIVE, TRANSMIT};
+use crate::iface::TxBook;
 use crate::virtio::{DriverRing, RingError};
 use wharf_core::device::{Completions, Transmitted};
 use wharf_core::pool::{Cache, PoolError};
@@ -49,15 +50,15 @@ impl<R: DriverRing> Pairs<R> {
     }
 
     #[inline]
-    pub fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+    pub fn transmit(&mut self, batch: &mut Batch, more: bool, book: &mut TxBook) -> Transmitted {
         match &mut self.pairs[..] {
-            [only] => only.sending.transmit(batch, more),
-            _ => self.spread(batch, more),
+            [only] => only.sending.transmit(batch, more, book),
+            _ => self.spread(batch, more, book),
         }
     }
 
     /// Posts each frame in the pair of its flow, up to the first one for which there is no room.
-    fn spread(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+    fn spread(&mut self, batch: &mut Batch, more: bool, book: &mut TxBook) -> Transmitted {
         let Self { pairs, buffers, map, ways, .. } = self;
         ways.clear();
         // A frame of another pool has no bytes here: posting it reports that.
@@ -66,7 +67,7 @@ impl<R: DriverRing> Pairs<R> {
         let mut runs = ways.chunk_by(|one, other| one == other);
         let stopped = runs.any(|run| {
             let left = batch.len() - run.len();
-            pairs[usize::from(run[0])].sending.post_some(batch, run.len());
+            pairs[usize::from(run[0])].sending.post_some(batch, run.len(), book);
             batch.len() > left
         });
         Transmitted { doorbell: (!more || stopped) && self.flush(), stopped }
@@ -83,15 +84,6 @@ impl<R: DriverRing> Pairs<R> {
     #[inline]
     pub fn is_full(&self) -> bool {
         self.pairs.iter().any(|pair| pair.sending.is_full())
-    }
-
-    /// Gives back up to `budget` frames that could not be sent.
-    #[inline]
-    pub fn give_failed(&mut self, budget: usize, into: &mut Completions) {
-        let before = into.len();
-        for pair in &mut self.pairs {
-            pair.sending.give_failed(budget - (into.len() - before), into);
-        }
     }
 
     /// Gives back up to `budget` frames that have left.
@@ -159,10 +151,9 @@ impl<R: DriverRing> Pairs<R> {
         self.pairs.iter().map(|pair| pair.receiving.held()).sum::<usize>() + self.sending()
     }
 
-    pub fn drops(&self) -> Drops {
-        let mut drops = Drops::default();
-        self.pairs.iter().for_each(|pair| drops.add(pair.receiving.drops));
-        drops
+    /// Shows the drops of each pair.
+    pub fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.pairs.iter().for_each(|pair| pair.receiving.drops.show(see));
     }
 
     /// Returns the back end's position in each virtqueue; it uses no more buffers.
@@ -196,15 +187,11 @@ impl<R: DriverRing> Pairs<R> {
         self.pairs[0].receiving.adopt(frames);
     }
 
-    /// Ends the queues: hands out the memory posted for frames, and the frames to be sent with the reason
-    /// that they were not.
-    pub fn end(
-        self, reason: &'static str, mut waited: impl FnMut(Frame),
-        mut unsent: impl FnMut((Frame, &'static str)),
-    ) {
+    /// Ends the queues: hands out the memory posted for frames, and the frames to be sent, which were not.
+    pub fn end(self, mut posted: impl FnMut(Frame), mut unsent: impl FnMut(Frame)) {
         for Pair { receiving, sending } in self.pairs {
-            receiving.into_held().for_each(&mut waited);
-            sending.into_held(reason).for_each(&mut unsent);
+            receiving.into_held().for_each(&mut posted);
+            sending.into_held().for_each(&mut unsent);
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::HEADER_BYTES;
 use super::buffers::{Buffers, POOL_AT};
 use super::session::Queue;
+use crate::iface::Drops;
 use crate::virtio::{DriverRing, Extent, RingError, feature};
 use crate::vnet::{VNET_HEADER_BYTES, VnetHeader};
 use wharf_core::pool::{Cache, PoolError};
@@ -12,15 +13,6 @@ use wharf_packet::checksum;
 
 /// Buffers posted at a time, at least; a quarter of those wanted if these are few.
 const FILL_BULK: u16 = 32;
-
-/// Dropped frames, by reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Drops {
-    /// Frames shorter than their header, or with a header that does not fit them.
-    pub(super) malformed: u64,
-    /// Frames longer than a super-packet may be.
-    pub(super) too_long: u64,
-}
 
 #[derive(Debug)]
 pub(super) struct Receiving<R> {
@@ -37,13 +29,6 @@ pub(super) struct Receiving<R> {
     aside: Vec<Frame>,
     passing: Batch,
     pub(super) drops: Drops,
-}
-
-impl Drops {
-    pub(super) fn add(&mut self, other: Self) {
-        self.malformed += other.malformed;
-        self.too_long += other.too_long;
-    }
 }
 
 impl<R: DriverRing> Receiving<R> {
@@ -123,7 +108,7 @@ impl<R: DriverRing> Receiving<R> {
     }
 
     fn malformed(&mut self, frame: Frame) -> Option<Frame> {
-        self.drops.malformed += 1;
+        self.drops.add("malformed");
         self.aside.push(frame);
         None
     }
@@ -137,13 +122,13 @@ impl<R: DriverRing> Receiving<R> {
             Some(mut head) if is_placed => match self.buffers.region.link(&mut head, frame) {
                 Ok(()) => Some(head),
                 Err((_, frame)) => {
-                    self.drops.too_long += 1;
+                    self.drops.add("too-long");
                     self.aside.extend([head, frame]);
                     None
                 }
             },
             Some(head) => {
-                self.drops.malformed += 1;
+                self.drops.add("malformed");
                 self.aside.extend([head, frame]);
                 None
             }
@@ -227,7 +212,7 @@ impl<R: DriverRing> Receiving<R> {
     /// Returns all frames inside.
     pub(super) fn into_held(mut self) -> impl Iterator<Item = Frame> {
         let head = self.head.take().and_then(|head| head.0);
-        let passing: Vec<Frame> = std::iter::from_fn(|| self.passing.pop()).collect();
+        let passing: Vec<Frame> = self.passing.pop_each().collect();
         self.table.into_iter().flatten().chain(self.aside).chain(head).chain(passing)
     }
 }

@@ -3,7 +3,7 @@
 use super::HEADER_BYTES;
 use super::buffers::{Buffers, POOL_AT};
 use super::session::Queue;
-use crate::iface::ETHERNET_BYTES;
+use crate::iface::{ETHERNET_BYTES, TxBook};
 use crate::virtio::{DriverRing, Extent, RingError, feature};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use wharf_core::device::{Completions, Transmitted};
@@ -23,7 +23,6 @@ pub(super) struct Sending<R> {
     /// Work that may be left to the back end.
     features: u64,
     table: Box<[Option<Frame>]>,
-    failed: Vec<(Frame, &'static str)>,
     /// Number of free descriptors below which it is full.
     stop_below: u16,
     owes_doorbell: bool,
@@ -35,11 +34,11 @@ impl<R: DriverRing> Sending<R> {
         // A small ring would always be full.
         let stop_below = if size >= 4 * STOP_BELOW { STOP_BELOW } else { 1 };
         let table = (0..size).map(|_| None).collect();
-        Self { queue, buffers, features, table, failed: Vec::new(), stop_below, owes_doorbell: false }
+        Self { queue, buffers, features, table, stop_below, owes_doorbell: false }
     }
 
     pub(super) fn held(&self) -> usize {
-        usize::from(self.queue.ring.outstanding()) + self.failed.len()
+        self.queue.ring.outstanding().into()
     }
 
     /// Returns true if it takes no more until frames have left.
@@ -49,21 +48,22 @@ impl<R: DriverRing> Sending<R> {
     }
 
     #[inline]
-    pub(super) fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
-        let has_room = self.post_some(batch, usize::MAX);
+    pub(super) fn transmit(&mut self, batch: &mut Batch, more: bool, book: &mut TxBook) -> Transmitted {
+        let has_room = self.post_some(batch, usize::MAX, book);
         let doorbell = (!more || !has_room) && self.flush();
         Transmitted { doorbell, stopped: !has_room }
     }
 
-    /// Posts up to `most` frames from the front while there is room. Returns true if there is room for more.
+    /// Posts up to `most` frames from the front while there is room; those that cannot be sent go into
+    /// `book`. Returns true if there is room for more.
     #[inline]
-    pub(super) fn post_some(&mut self, batch: &mut Batch, most: usize) -> bool {
+    pub(super) fn post_some(&mut self, batch: &mut Batch, most: usize, book: &mut TxBook) -> bool {
         let end = batch.len().saturating_sub(most);
         let mut has_room = !self.is_full();
         while has_room && batch.len() > end {
             let before = batch.len();
-            self.post_usual(batch, before - end);
-            let is_stuck = batch.len() == before && !self.take_unusual(batch);
+            self.post_usual(batch, before - end, book);
+            let is_stuck = batch.len() == before && !self.take_unusual(batch, book);
             has_room = !is_stuck && !self.is_full();
         }
         has_room
@@ -72,7 +72,7 @@ impl<R: DriverRing> Sending<R> {
     /// Posts up to `most` frames from the front that lie in one buffer each, with their headers in front,
     /// while there is room.
     #[inline]
-    fn post_usual(&mut self, batch: &mut Batch, most: usize) {
+    fn post_usual(&mut self, batch: &mut Batch, most: usize, book: &mut TxBook) {
         let mut room = usize::from((self.queue.ring.room() + 1).saturating_sub(self.stop_below)).min(most);
         let is_usual = |frame: &Frame| !frame.has_meta() && frame.len_bytes() > ETHERNET_BYTES;
         let wants = |frame: &Frame| {
@@ -80,36 +80,36 @@ impl<R: DriverRing> Sending<R> {
             room = room.saturating_sub(1);
             takes
         };
-        batch.take_while(wants, |frame| self.post(frame));
+        batch.take_while(wants, |frame| self.post(frame, book));
     }
 
     /// Posts a frame that lies in one buffer.
     #[inline(always)]
-    fn post(&mut self, mut frame: Frame) {
+    fn post(&mut self, mut frame: Frame, book: &mut TxBook) {
         let len_bytes = frame.len_bytes() + HEADER_BYTES as u32;
         let place = self.buffers.put_header(&mut frame, &[0; HEADER_BYTES]);
         let (Ok(at), Ok(bytes)) = (place, self.buffers.region.bytes(&frame)) else {
-            return self.failed.push((frame, "foreign-pool"));
+            return book.fail([frame], "foreign-pool");
         };
         self.buffers.put(at + HEADER_BYTES, bytes);
-        self.add(frame, &[Extent { address: POOL_AT + at as u64, len_bytes }]);
+        self.add(frame, &[Extent { address: POOL_AT + at as u64, len_bytes }], book);
     }
 
     #[inline]
-    fn add(&mut self, frame: Frame, parts: &[Extent]) {
+    fn add(&mut self, frame: Frame, parts: &[Extent], book: &mut TxBook) {
         match self.queue.ring.add(parts, &[]) {
             Some(id) => {
                 self.table[usize::from(id)] = Some(frame);
                 self.owes_doorbell = true;
             }
             // The caller has checked that there is room.
-            None => self.failed.push((frame, "no-room")),
+            None => book.fail([frame], "no-room"),
         }
     }
 
     /// Handles the first frame, an unusual one. Returns true if there was room for it.
     #[cold]
-    fn take_unusual(&mut self, batch: &mut Batch) -> bool {
+    fn take_unusual(&mut self, batch: &mut Batch, book: &mut TxBook) -> bool {
         let region = self.buffers.region.clone();
         let Some(first) = batch.frames().first() else { return true };
         let count = region.chunks(first).map_or(1, Iterator::count);
@@ -123,8 +123,8 @@ impl<R: DriverRing> Sending<R> {
         }
         let Some(mut frame) = batch.pop() else { return true };
         match fault.map_or_else(|| self.prepare(&region, &mut frame), Err) {
-            Ok(parts) => self.add(frame, &parts),
-            Err(reason) => self.failed.push((frame, reason)),
+            Ok(parts) => self.add(frame, &parts, book),
+            Err(reason) => book.fail([frame], reason),
         }
         true
     }
@@ -186,13 +186,6 @@ impl<R: DriverRing> Sending<R> {
         kicks
     }
 
-    /// Gives back up to `budget` frames that could not be sent.
-    #[inline]
-    pub(super) fn give_failed(&mut self, budget: usize, into: &mut Completions) {
-        let count = self.failed.len().min(budget);
-        into.failed.extend(self.failed.drain(..count));
-    }
-
     /// Gives back up to `budget` frames that have left.
     #[inline]
     pub(super) fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), RingError> {
@@ -202,9 +195,7 @@ impl<R: DriverRing> Sending<R> {
             let fault = RingError::NotHeld { id: used.id.into(), size: self.queue.ring.size() };
             let frame = self.table.get_mut(usize::from(used.id)).and_then(Option::take).ok_or(fault)?;
             self.buffers.prefetch_sent(&frame);
-            if let Err(frame) = into.sent.push(frame) {
-                unreachable!("there was room for {frame:?}");
-            }
+            into.sent.push_within(frame);
             room -= 1;
         }
         Ok(())
@@ -220,14 +211,12 @@ impl<R: DriverRing> Sending<R> {
     }
 
     pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.table.iter().flatten().for_each(&mut *see);
-        self.failed.iter().for_each(|(frame, _)| see(frame));
+        self.table.iter().flatten().for_each(see);
     }
 
-    /// Returns all frames inside, with the reason that they have not left.
-    pub(super) fn into_held(self, reason: &'static str) -> impl Iterator<Item = (Frame, &'static str)> {
-        let inside = self.table.into_iter().flatten().map(move |frame| (frame, reason));
-        self.failed.into_iter().chain(inside)
+    /// Returns all frames inside.
+    pub(super) fn into_held(self) -> impl Iterator<Item = Frame> {
+        self.table.into_iter().flatten()
     }
 }
 

@@ -8,6 +8,7 @@ pub(super) use start::Shared;
 use super::VirtioUserOptions;
 use super::connect::{accept, connect};
 use super::timeout::Timeout;
+use crate::iface::io_fault;
 use crate::virtio::{Layout, feature};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -98,14 +99,13 @@ pub(super) struct Endpoint {
 
 impl Endpoint {
     pub(super) fn new(name: String, path: PathBuf, options: VirtioUserOptions) -> Result<Self, DeviceError> {
-        let events =
-            Events::new().map_err(io_fault(&name, "cannot set up its descriptors".into())).map(Arc::new)?;
+        let events = Events::new().map_err(io_fault(&name, "cannot set up its descriptors")).map(Arc::new)?;
         Ok(Self { name, path, options, events })
     }
 
     /// Returns a connection to the next back end; waits while there is none and `may_wait` is true.
     pub(super) fn connect(&self, may_wait: impl Fn() -> bool) -> Result<UnixStream, DeviceError> {
-        let fault = |what: &str| io_fault(&self.name, what.to_string());
+        let fault = |what: &str| io_fault(&self.name, what);
         match self.options.server {
             false => connect(&self.path, may_wait).map_err(fault("cannot connect to a back end")),
             true => accept(&self.path, may_wait).map_err(fault("no back end has connected")),
@@ -158,7 +158,7 @@ impl Session {
             events.set.add(ours.as_raw_fd(), 2, true)?;
             Ok(ours)
         };
-        let ours = made().map_err(io_fault(&name, "cannot set up its descriptors".into()))?;
+        let ours = made().map_err(io_fault(&name, "cannot set up its descriptors"))?;
         let frontend = Frontend::from_stream(socket, (usize::from(pairs) * QUEUES) as u64);
         let is_late = Arc::default();
         let mut session =
@@ -173,15 +173,15 @@ impl Session {
     ) -> impl Fn(E) -> DeviceError {
         let (name, is_late) = (self.name.clone(), self.is_late.clone());
         move |error| match is_late.load(Ordering::Acquire) {
-            false => io_fault(&name, format!("the back end refuses {what}"))(io::Error::other(error)),
-            true => io_fault(&name, "the back end does not answer".into())(io::ErrorKind::TimedOut.into()),
+            false => io_fault(&name, &format!("the back end refuses {what}"))(io::Error::other(error)),
+            true => io_fault(&name, "the back end does not answer")(io::ErrorKind::TimedOut.into()),
         }
     }
 
     /// Starts the time limit for the back end's answers.
     fn patience(&self, time: Duration) -> Result<Timeout, DeviceError> {
         let patience = Timeout::new(&self.socket, time, &self.is_late);
-        patience.map_err(io_fault(&self.name, "no thread to watch over its back end".into()))
+        patience.map_err(io_fault(&self.name, "no thread to watch over its back end"))
     }
 
     fn unsupported(&self, what: String) -> DeviceError {
@@ -282,9 +282,4 @@ impl Session {
     pub(super) fn is_alive(&self) -> bool {
         !stream::has_ended(self.socket.as_fd())
     }
-}
-
-fn io_fault(name: &str, what: String) -> impl FnOnce(io::Error) -> DeviceError {
-    let device = name.to_string();
-    move |source| DeviceError::Io { device, what, source }
 }

@@ -65,10 +65,6 @@ impl Link {
         self.notices.load(Ordering::Acquire) != 0 // (F)
     }
 
-    pub(super) fn is_gone(&self) -> bool {
-        self.notices.load(Ordering::Acquire) & GONE != 0
-    }
-
     /// Returns the frames that failed since the last call, and once those that a far end left when it went.
     #[cold]
     pub(super) fn collect(&self) -> (Vec<(Frame, &'static str)>, Option<Unread>) {

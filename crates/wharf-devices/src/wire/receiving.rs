@@ -204,10 +204,7 @@ impl Delay {
         self.take_in(arrivals, cache, now_ns)?;
         let mut received = 0;
         while received < budget && self.frames.front().is_some_and(|&(_, due_ns)| due_ns <= now_ns) {
-            if let Some((frame, _)) = self.frames.pop_front() {
-                let pushed = to.push(frame);
-                debug_assert!(pushed.is_ok(), "the budget is within the room");
-            }
+            self.frames.pop_front().into_iter().for_each(|(frame, _)| to.push_within(frame));
             received += 1;
         }
         Ok(received)
@@ -226,7 +223,7 @@ impl Delay {
                 break;
             }
             left -= landed;
-            self.frames.extend(std::iter::from_fn(|| self.landed.pop()).map(|frame| (frame, due_ns)));
+            self.frames.extend(self.landed.pop_each().map(|frame| (frame, due_ns)));
         }
         Ok(())
     }
@@ -235,8 +232,7 @@ impl Delay {
     fn give_up(&mut self) {
         let Some(pool) = &self.pool else { return };
         while let Some((frame, _)) = self.frames.pop_front() {
-            let pushed = self.landed.push(frame);
-            debug_assert!(pushed.is_ok());
+            self.landed.push_within(frame);
             // This fails for a frame of a pool that an earlier caller received into: that pool's ledger names
             // it.
             if pool.give_back(&mut self.landed).is_err() {

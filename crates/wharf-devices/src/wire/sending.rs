@@ -73,7 +73,7 @@ impl Sending {
     /// Keeps the frames for a doorbell, which may follow at once.
     fn transmit_unrung(&mut self, batch: &mut Batch, room: usize, more: bool) -> Transmitted {
         let taken = batch.len().min(room);
-        self.unrung.extend(std::iter::from_fn(|| batch.pop()).take(taken));
+        self.unrung.extend(batch.pop_each().take(taken));
         self.outstanding += taken;
         let stopped = self.outstanding >= self.limit;
         Transmitted { doorbell: (!more || stopped) && self.flush(), stopped }
@@ -106,7 +106,7 @@ impl Sending {
         let Some(to_far) = &mut self.to_far else { return 0 };
         let Some(line) = &mut self.line else { return to_far.push_first(from, max) };
         let count = from.len().min(max);
-        line.put(std::iter::from_fn(|| from.pop()).take(count));
+        line.put(from.pop_each().take(count));
         count
     }
 
@@ -143,7 +143,7 @@ impl Sending {
         }
         if let Some(Unread { arrived, lane }) = &mut self.unread {
             loop {
-                self.failed.extend(std::iter::from_fn(|| arrived.pop()).map(|frame| (frame, "link-down")));
+                self.failed.extend(arrived.pop_each().map(|frame| (frame, "link-down")));
                 if lane.pop(arrived, usize::MAX) == 0 {
                     break;
                 }
@@ -166,10 +166,6 @@ impl Sending {
 
     pub(super) fn outstanding(&self) -> usize {
         self.outstanding
-    }
-
-    pub(super) fn is_far_end_gone(&self) -> bool {
-        self.link.is_gone()
     }
 
     /// Shows the frames that are here; frames in lanes cannot be seen from one side.
@@ -207,8 +203,7 @@ impl TimedLine {
 /// Puts frames into the lane by way of `leaving`.
 fn push_all(frames: impl Iterator<Item = Frame>, leaving: &mut Batch, to_far: &mut LaneProducer) {
     for frame in frames {
-        let pushed = leaving.push(frame);
-        debug_assert!(pushed.is_ok());
+        leaving.push_within(frame);
         if leaving.room() == 0 {
             to_far.push(leaving);
         }

@@ -84,10 +84,7 @@ impl Access {
     /// [`DeviceError::Io`] if the helper, the map or the program is not to be had.
     pub(super) fn source(&self, interface: &str, steering: &Steering) -> Result<Source, DeviceError> {
         let name = format!("xdp:{}", interface.escape_debug());
-        let fault = |what: String| {
-            let name = name.clone();
-            move |error: io::Error| io_fault(&name, &what)(error)
-        };
+        let fault = |what: String| io_fault(&name, &what);
         if let Some(helper) = &self.helper {
             let shown = helper.display().to_string();
             let what = format!("no map from the helper at {}", shown.escape_debug());

@@ -24,14 +24,6 @@ pub struct XdpBoth {
 }
 
 impl XdpBoth {
-    /// Opens interface `interface`. Its queue is taken when the device is attached to memory.
-    ///
-    /// # Errors
-    /// The errors of [`XdpReceiver::open`], and [`DeviceError::Io`] without carrier.
-    pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
-        Self::new(XdpReceiver::open(interface, options)?)
-    }
-
     /// Opens `count` devices that share out the queues `choice` of interface `interface` as [`XdpReceiver::open_queues`] does.
     /// Each sends by the first of its queues.
     ///

@@ -1,5 +1,6 @@
 //! The pool's memory on the adapter's NUMA node: the adapter writes and reads it without a way through another processor's memory.
 
+use crate::host::number_in;
 use crate::link::Link;
 use std::fs;
 use wharf_mem::Region;
@@ -21,10 +22,7 @@ pub(super) fn place(link: &Link, region: &Region) {
 
 /// Returns the node of the adapter of `link`, if it is on one.
 fn node(link: &Link) -> Option<u32> {
-    let read = |file: &str| {
-        let text = fs::read_to_string(format!("/sys/class/net/{}/{file}", link.interface_name)).ok()?;
-        text.trim().parse::<i64>().ok()
-    };
+    let read = |file: &str| number_in::<i64>(&format!("/sys/class/net/{}/{file}", link.interface_name));
     // sysfs may show another network namespace than this thread's.
     let is_ours = read("ifindex") == Some(i64::from(link.interface.index));
     // -1 if the firmware does not tell.

@@ -67,22 +67,12 @@ pub struct XdpReceiver {
 }
 
 impl XdpReceiver {
-    /// Opens interface `interface`, to receive from the queue in `options`. The queue is taken when the device is attached to
-    /// memory.
+    /// Opens `count` devices that share out the queues `choice` of interface `interface`, and the interface's one program.
+    /// The queues are taken when the devices are attached to memory.
     ///
     /// # Errors
     /// [`DeviceError::Io`] if there is no such interface, it is down, or CAP_NET_RAW is lacking;
-    /// [`DeviceError::Unsupported`] if it is no Ethernet.
-    pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
-        let queue = options.common.queue;
-        let programs = Programs::new(options.common.access.source(interface, &options.steering)?, queue);
-        Setup::new(interface, options, vec![queue], programs).map(Self::of)
-    }
-
-    /// Opens `count` devices that share out the queues `choice` of interface `interface`, and the interface's one program.
-    ///
-    /// # Errors
-    /// The errors of [`XdpReceiver::open`]; [`DeviceError::Unsupported`] if `choice` has fewer queues.
+    /// [`DeviceError::Unsupported`] if it is no Ethernet, or `choice` has fewer queues.
     pub fn open_queues(
         interface: &str, options: &ReceiveOptions, choice: QueueChoice, count: u32,
     ) -> Result<Vec<Self>, DeviceError> {
@@ -158,11 +148,6 @@ impl XdpReceiver {
         &self, region: &Region, zero_copy: bool,
     ) -> Result<Option<TxMetadataRoom>, String> {
         self.setup.metadata(region, zero_copy)
-    }
-
-    /// Returns the ways that were refused when the queues were opened.
-    pub fn ways_tried(&self) -> &WaysTried {
-        &self.tried
     }
 
     /// Nothing has arrived: looks whether anything still can.
@@ -311,9 +296,7 @@ impl RxDevice for XdpReceiver {
     }
 
     fn reclaim(&mut self, to: &mut Batch) -> usize {
-        let count = self.reclaimed.len().min(to.room());
-        self.reclaimed.drain(..count).for_each(|frame| drop(to.push(frame)));
-        count
+        to.fill_by(|| self.reclaimed.pop())
     }
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {

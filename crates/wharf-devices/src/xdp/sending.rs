@@ -148,44 +148,28 @@ impl Kernel for Socket {
 }
 
 impl XdpSender {
-    /// Opens interface `interface`. Its queue is taken when the device is attached to memory.
+    /// Opens `queues` of interface `interface`. They share the interface's one program, where the driver wants
+    /// one. Each is taken when its device is attached to memory.
     ///
     /// # Errors
     /// [`DeviceError::Io`] if there is no such interface, it is down or without carrier, or CAP_NET_RAW is
     /// lacking; [`DeviceError::Unsupported`] if it is no Ethernet.
-    pub fn open(interface: &str, options: XdpOptions) -> Result<Self, DeviceError> {
-        let programs = Programs::new(options.access.source(interface, &Steering::All)?, options.queue);
-        Self::open_one(interface, options, programs)
-    }
-
-    /// Opens `queues` of interface `interface`. They share the interface's one program, where the driver wants one.
-    ///
-    /// # Errors
-    /// The errors of [`XdpSender::open`].
     pub fn open_queues(
         interface: &str, options: &XdpOptions, queues: impl IntoIterator<Item = u32>,
     ) -> Result<Vec<Self>, DeviceError> {
         let queues: Vec<u32> = queues.into_iter().collect();
         let last = queues.iter().copied().max().unwrap_or_default();
         let programs = Programs::new(options.access.source(interface, &Steering::All)?, last);
-        let one =
-            |queue| Self::open_one(interface, XdpOptions { queue, ..options.clone() }, programs.clone());
+        let one = |queue| {
+            let link = find(interface, queue, &options.access)?;
+            Self::over(link, XdpOptions { queue, ..options.clone() }, programs.clone())
+        };
         queues.into_iter().map(one).collect()
-    }
-
-    fn open_one(interface: &str, options: XdpOptions, programs: Programs) -> Result<Self, DeviceError> {
-        let link = find(interface, options.queue, &options.access)?;
-        Self::over(link, options, programs)
     }
 
     /// Returns the descriptors of its transmit ring.
     pub(super) fn entries(&self) -> u32 {
         self.entries
-    }
-
-    /// Returns the ways that were refused when the queue was opened.
-    pub fn ways_tried(&self) -> &WaysTried {
-        &self.tried
     }
 
     /// Makes the transmit side of `link`, which has a carrier.

@@ -11,7 +11,7 @@ use crate::spec::{Can, DeviceSpec, Direction, Kind, LIMIT, Opened, Opening, Plac
 use std::net::IpAddr;
 use std::path::PathBuf;
 use wharf_core::device::DeviceError;
-use wharf_core::options::{Key, Values};
+use wharf_core::options::Key;
 use wharf_sys::xdp::BusyPoll;
 
 /// The kind of device.
@@ -31,13 +31,12 @@ pub(crate) static KIND: Kind = Kind {
             &["auto", "copy", "zerocopy"],
             "How frames get to the driver: zero-copy where it can, copied by the kernel, or zero-copy or not at all",
         ).when("zerocopy, to fail where it is not zero-copy; copy, if the driver's zero-copy is faulty"),
-        Key {
-            name: "helper",
-            values: Values::Text,
-            default: "none",
-            meaning: "Socket of a privileged helper (`wharf admin helper`, or the AF_XDP device plug-in), which gives the program's map, and sockets where this process may open none",
-            when: "In a process without CAP_BPF, CAP_NET_ADMIN or CAP_NET_RAW",
-        },
+        Key::text(
+            "helper",
+            "none",
+            "Socket of a privileged helper (`wharf admin helper`, or the AF_XDP device plug-in), which gives the program's map, and sockets where this process may open none",
+        )
+        .when("In a process without CAP_BPF, CAP_NET_ADMIN or CAP_NET_RAW"),
         Key::word(
             "csum",
             &["fill", "off", "offload"],
@@ -53,20 +52,18 @@ pub(crate) static KIND: Kind = Kind {
         Key::on_off("promisc", "Receive frames for other addresses, too").when("off, to receive only what is addressed to this host"),
         Key::number("busy-poll", 0..=10_000, "0 to 10000 microseconds", "0, interrupts", "Longest time in which a look at an empty ring polls the adapter itself").when("20, with --poll busy, to bring down latency where a processor is to spare; where the kernel cannot put interrupts off by queue (Linux 6.13), `wharf doctor` has the commands"),
         Key::number("busy-budget", 1..=65535, "1 to 65535 frames", "64", "Most frames that one look takes from the adapter, with busy-poll").when("Lower, to have the first of many frames sooner; higher, to poll less often at high rates"),
-        Key {
-            name: "map",
-            values: Values::Text,
-            default: "of Wharf's own program",
-            meaning: "Map of sockets (XSKMAP) of another program that is attached: a path in a BPF file system, or fd:N for a descriptor that this process has inherited",
-            when: "If the interface has a program of yours, which picks the frames",
-        },
-        Key {
-            name: "program",
-            values: Values::Text,
-            default: "attached already, with map",
-            meaning: "Program to attach while the device is open, which reads the sockets in map: a path, or fd:N",
-            when: "If nothing else attaches your program",
-        },
+        Key::text(
+            "map",
+            "of Wharf's own program",
+            "Map of sockets (XSKMAP) of another program that is attached: a path in a BPF file system, or fd:N for a descriptor that this process has inherited",
+        )
+        .when("If the interface has a program of yours, which picks the frames"),
+        Key::text(
+            "program",
+            "attached already, with map",
+            "Program to attach while the device is open, which reads the sockets in map: a path, or fd:N",
+        )
+        .when("If nothing else attaches your program"),
     ],
     check: |spec| choice(spec).and(steering(spec)).and(access(spec)).map(drop),
     queues: QueueLayout::Devices,

@@ -2,7 +2,7 @@
 
 use super::{Mode, Refusal, Step, XdpOptions, fault};
 use crate::link::Link;
-use std::{fmt, io};
+use std::io;
 use wharf_core::device::{DeviceError, ModeReason};
 use wharf_mem::Region;
 use wharf_sys::errno::{EBUSY, EEXIST, EINVAL, ENOBUFS, ENODEV, ENOENT, ENOSPC, EOPNOTSUPP, EPERM};
@@ -12,7 +12,7 @@ use wharf_sys::xdp::Bind;
 
 /// A way to open a queue to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Way {
+pub(super) struct Way {
     /// True if the adapter reads the pool's memory itself; otherwise the kernel copies.
     pub zero_copy: bool,
     /// True if a packet may lie in several buffers.
@@ -25,20 +25,17 @@ pub struct Way {
 
 /// A way that was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RefusedWay {
-    /// The way.
-    pub way: Way,
-    /// The refusing step: `memory`, `rings`, `bind`, `send`, `program` or `attach`.
-    pub step: &'static str,
+struct RefusedWay {
+    way: Way,
     /// The cause, in words.
-    pub reason: String,
+    reason: String,
     /// The system's error number, if the system refused it.
-    pub errno: Option<i32>,
+    errno: Option<i32>,
 }
 
 /// The ways that were refused before one worked, in the order in which they were tried.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct WaysTried {
+pub(super) struct WaysTried {
     refused: Vec<RefusedWay>,
 }
 
@@ -87,7 +84,7 @@ impl WaysTried {
                 reason(link, queue, way, *step, errno).unwrap_or_else(|| format!("{}: {error}", step.name()))
             }
         };
-        self.refused.push(RefusedWay { way, step: step.name(), reason, errno: error.raw_os_error() });
+        self.refused.push(RefusedWay { way, reason, errno: error.raw_os_error() });
     }
 
     /// Explains why no way works to use queue `queue`.
@@ -117,15 +114,10 @@ impl WaysTried {
         }
     }
 
-    /// Returns the refused ways.
-    pub fn refused(&self) -> &[RefusedWay] {
-        &self.refused
-    }
-
     /// Returns why the queue is not opened without copying; `None` if that was not tried.
     ///
     /// Ways that were tried only since a plainer one had been refused count if there is no plainer one.
-    pub fn why_copied(&self) -> Option<ModeReason> {
+    pub(super) fn why_copied(&self) -> Option<ModeReason> {
         let zero_copy = || self.refused.iter().filter(|one| one.way.zero_copy);
         let is_plain = |one: &&RefusedWay| {
             (!one.way.multi_buffer || zero_copy().all(|all| all.way.multi_buffer))
@@ -136,27 +128,6 @@ impl WaysTried {
         let is_curable = zero_copy().any(|one| one.errno != Some(EOPNOTSUPP));
         let what = (!reasons.is_empty()).then(|| format!("zero-copy refused: {}", reasons.join("; ")))?;
         Some(ModeReason { what, is_curable })
-    }
-}
-
-impl fmt::Display for WaysTried {
-    /// Writes a line for each.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.refused
-            .iter()
-            .try_for_each(|RefusedWay { way, step, reason, .. }| writeln!(f, "{way}: {step}: {reason}"))
-    }
-}
-
-impl fmt::Display for Way {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.zero_copy { "zero-copy" } else { "copy" })?;
-        let more = [
-            (self.multi_buffer, ", several buffers a packet"),
-            (self.aligned, ", aligned memory"),
-            (self.program, ", with a program"),
-        ];
-        more.iter().filter(|(is_so, _)| *is_so).try_for_each(|(_, text)| f.write_str(text))
     }
 }
 
@@ -234,10 +205,22 @@ fn queues(link: &Link) -> Option<u32> {
 mod tests {
     use super::*;
 
+    /// Returns a way in words.
+    fn words(way: Way) -> String {
+        let parts = [
+            (true, if way.zero_copy { "zero-copy" } else { "copy" }),
+            (way.multi_buffer, "several buffers a packet"),
+            (way.aligned, "aligned memory"),
+            (way.program, "with a program"),
+        ];
+        let parts: Vec<&str> = parts.into_iter().filter_map(|(is_so, text)| is_so.then_some(text)).collect();
+        parts.join(", ")
+    }
+
     fn path(mode: Mode, answer: impl Fn(Way) -> Option<(Step, i32)>) -> Vec<String> {
         let (mut way, mut tried) = (Some(Way::first(mode, false)), Vec::new());
         while let Some(now) = way {
-            tried.push(now.to_string());
+            tried.push(words(now));
             way = answer(now).and_then(|(step, errno)| now.after(mode, step, Some(errno)));
             assert!(tried.len() < 20, "{tried:?}");
         }

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use wharf_devices::pcap::format::PcapReader;
+use wharf_sys::interface::Interface;
 use wharf_sys::packet::PacketSocket;
 use wharf_testkit::content::content;
 use wharf_testkit::threads::within_a_minute;
@@ -110,7 +111,7 @@ pub fn frame(number: u32, len: usize) -> Vec<u8> {
 /// Sends frames as they are, by a plain socket without rings.
 pub fn send_raw<'a>(interface: &str, frames: impl IntoIterator<Item = &'a Vec<u8>>) {
     let socket = PacketSocket::open().unwrap();
-    let index = socket.interface(interface).unwrap().index;
+    let index = Interface::find(socket.fd(), interface).unwrap().index;
     socket.bind_to_send(index).unwrap();
     for bytes in frames {
         assert_eq!(socket.send(&[std::io::IoSlice::new(bytes)]).unwrap(), bytes.len());

@@ -82,12 +82,12 @@ impl Model {
             return false;
         }
         // core/tx/queue/state.rs reap: if self.waiting { self.reap_for_waiters() } else { self.engine.reap(&mut self.lanes) }
-        // core/tx/queue/lanes/waiter_sink.rs take_run: if pool.is_waited_for() {
+        // core/tx/queue/lanes/waiter_sink.rs recycle_runs: if pool.is_waited_for() {
         if !inside.waiting || self.waited_for.load(SeqCst) == 0 {
             inside.returns.push(&mut inside.device, 1);
             return false;
         }
-        // core/tx/queue/lanes/waiter_sink.rs take_run: pool.give_to_waiters(done, pieces, count);
+        // core/tx/queue/lanes/waiter_sink.rs recycle_runs: pool.give_to_waiters(done, pieces, count);
         // core/pool/waiting.rs give_to_waiters: let given = self.shared.region.give(batch, free, count);
         let mut depot = self.depot.lock().unwrap();
         stock.region.give(&mut inside.device, &mut depot.free, 1).unwrap();

@@ -54,12 +54,12 @@ impl Model {
     fn sender(&self) {
         // core/tx/sender/ready.rs blocks: self.readiness.is_blocked.store(true, SeqCst);
         self.is_blocked.store(true, SeqCst);
-        // core/tx/sender/ready.rs blocks: let mut watch = before.unwrap_or_else(|| self.register(need, self.readiness.clone()));
+        // core/tx/sender/ready.rs blocks: let watch = before.unwrap_or_else(|| self.register(need, self.readiness.clone()));
         self.waits.store(true, SeqCst);
         fence(SeqCst);
-        // core/tx/sender/ready.rs blocks: let is_met = self.look(&mut watch).is_some();
+        // core/tx/sender/ready.rs is_met: let is_met = self.look(&mut watch).is_some();
         if self.has_room.load(SeqCst) {
-            // core/tx/sender/ready.rs blocks: self.readiness.wake();
+            // core/tx/sender/ready.rs is_met: self.readiness.wake();
             if self.steps.wakes_if_met { self.wake() } else { self.is_blocked.store(false, SeqCst) }
         }
     }

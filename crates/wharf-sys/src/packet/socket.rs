@@ -39,14 +39,6 @@ impl PacketSocket {
         self.fd.as_fd()
     }
 
-    /// Looks up the interface `name` in the socket's network namespace.
-    ///
-    /// # Errors
-    /// Those of [`Interface::find`].
-    pub fn interface(&self, name: &str) -> io::Result<Interface> {
-        Interface::find(self.fd(), name)
-    }
-
     /// Returns an interface's state.
     ///
     /// # Errors

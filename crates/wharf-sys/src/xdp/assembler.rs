@@ -74,18 +74,21 @@ pub enum Register {
     R10,
 }
 
-/// Bytes that a load reads, or a store writes.
+/// Bytes that a load reads, or a store writes, with the code of a load: `BPF_LDX | BPF_MEM` and the size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Width {
     /// One byte.
-    Byte,
+    Byte = 0x71,
     /// Two bytes, in the machine's order.
-    Half,
+    Half = 0x69,
     /// Four bytes, in the machine's order.
-    Word,
+    Word = 0x61,
     /// Eight bytes, in the machine's order.
-    Double,
+    Double = 0x79,
 }
+
+/// Bit of `BPF_STX`, which `BPF_LDX` lacks.
+const STORE: u8 = 0x02;
 
 /// A condition of a jump: a register against a number, both without a sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,24 +127,12 @@ impl Assembler {
 
     /// Loads `width` at `offset` from the address in `from`.
     pub fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) {
-        let code = match width {
-            Width::Word => 0x61,
-            Width::Half => 0x69,
-            Width::Byte => 0x71,
-            Width::Double => 0x79,
-        };
-        self.add_one(code, to, from as u8, offset, 0);
+        self.add_one(width as u8, to, from as u8, offset, 0);
     }
 
     /// Stores the low `width` of `from` at `offset` from the address in `to`.
     pub fn store(&mut self, width: Width, to: Register, offset: i16, from: Register) {
-        let code = match width {
-            Width::Word => 0x63,
-            Width::Half => 0x6b,
-            Width::Byte => 0x73,
-            Width::Double => 0x7b,
-        };
-        self.add_one(code, to, from as u8, offset, 0);
+        self.add_one(width as u8 | STORE, to, from as u8, offset, 0);
     }
 
     /// Adds `from` to the eight bytes at `offset` from the address in `to`, as one step.

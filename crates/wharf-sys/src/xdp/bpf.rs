@@ -123,6 +123,14 @@ unsafe impl Plain for ProgramInfo {}
 // SAFETY: as above.
 unsafe impl Plain for LinkInfo {}
 
+impl MapUpdate {
+    /// Names `value` at the address of `key`, for the time of a call.
+    pub(super) fn new(map: &OwnedFd, key: &u32, value: u64) -> Self {
+        let (map, key) = (map.as_raw_fd() as u32, (&raw const *key) as u64);
+        Self { map, padding: 0, key, value, flags: 0 }
+    }
+}
+
 impl ById {
     pub(super) fn new(id: u32) -> Self {
         Self { id, next_id: 0, flags: 0 }

@@ -73,14 +73,7 @@ impl SocketMap {
     /// # Errors
     /// `ENOENT` if there is none.
     pub fn remove(&self, queue: u32) -> io::Result<()> {
-        let mut update = MapUpdate {
-            map: self.fd.as_raw_fd() as u32,
-            padding: 0,
-            key: (&raw const queue) as u64,
-            value: 0,
-            flags: 0,
-        };
-        bpf::call(bpf::MAP_DELETE_ELEM, &mut update).map(drop)
+        bpf::call(bpf::MAP_DELETE_ELEM, &mut MapUpdate::new(&self.fd, &queue, 0)).map(drop)
     }
 
     /// Returns its descriptor.
@@ -94,13 +87,7 @@ impl SocketMap {
     /// `E2BIG` beyond the queues that the map was made for.
     pub fn direct(&self, queue: u32, socket: &XdpSocket) -> io::Result<()> {
         let socket = socket.fd().as_raw_fd();
-        let mut update = MapUpdate {
-            map: self.fd.as_raw_fd() as u32,
-            padding: 0,
-            key: (&raw const queue) as u64,
-            value: (&raw const socket) as u64,
-            flags: 0,
-        };
+        let mut update = MapUpdate::new(&self.fd, &queue, (&raw const socket) as u64);
         bpf::call(bpf::MAP_UPDATE_ELEM, &mut update).map(drop)
     }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use wharf_core::device::DeviceError;
+use wharf_devices::iface::io_fault;
 use wharf_devices::pcap::format::{FileFormat, PcapOptions, PcapWriter};
 use wharf_devices::pcap::{create_file, device_error};
 use wharf_mem::lock;
@@ -173,8 +174,7 @@ fn new_writer(
     let mut writer = writer.map_err(|error| device_error(name, error))?;
     writer.watch_len(Handoff::len_bytes);
     let started = start(writer.sink_mut(), counts.clone());
-    let what = || "cannot start a thread".to_string();
-    started.map_err(|source| DeviceError::Io { device: name.into(), what: what(), source })?;
+    started.map_err(io_fault(name, "cannot start a thread"))?;
     Ok(writer)
 }
 

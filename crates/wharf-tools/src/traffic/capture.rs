@@ -67,7 +67,7 @@ pub fn no_pace(file: &str) -> String {
 }
 
 /// Frames of a capture, all in memory.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Capture {
     name: String,
     bytes: Vec<u8>,
@@ -108,7 +108,8 @@ impl Capture {
         if file_bytes > limit_bytes {
             return Err(too_large());
         }
-        let mut capture = Self::empty(file.clone(), file_bytes as usize);
+        let bytes = Vec::with_capacity(file_bytes as usize);
+        let mut capture = Self { name: file.clone(), bytes, starts: vec![0], ..Self::default() };
         let (mut frame, mut timeline) = (Vec::new(), Timeline::new(how));
         while let Some(record) = capture.keep_error(reader.next(&mut frame))? {
             // The file may have grown since its length was looked up.
@@ -136,24 +137,6 @@ impl Capture {
                 Ok(None)
             }
             read => read,
-        }
-    }
-
-    fn empty(name: String, capacity_bytes: usize) -> Self {
-        let bytes = Vec::with_capacity(capacity_bytes);
-        let (starts, times_ns, facts) = (vec![0], Vec::new(), TimeFacts::default());
-        let (skipped, error) = (Skipped::default(), None);
-        Self {
-            name,
-            bytes,
-            starts,
-            times_ns,
-            round_ns: 0,
-            facts,
-            longest_bytes: 0,
-            snapped: 0,
-            skipped,
-            error,
         }
     }
 

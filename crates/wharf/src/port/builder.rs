@@ -4,6 +4,7 @@ mod opening;
 
 pub(super) use opening::fault;
 
+use super::recovery::Recovery;
 use super::{Host, OnGone, OnStall, Owners, Pollers, Port};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,25 +15,30 @@ use wharf_core::poller::Settings;
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::Qdisc;
 use wharf_devices::registry::Registry;
-use wharf_devices::reopen::Reopener;
 use wharf_devices::spec::{DeviceSpec, Direction, Opened};
 
 /// The settings of a new port. See [`Port::builder`].
 pub struct PortBuilder {
     spec: String,
-    /// The same, read already.
-    parsed: Option<DeviceSpec>,
     /// The port's name, if that is not its device's.
     name: Option<String>,
     direction: Direction,
-    registry: Registry,
-    /// Its queues, open already, and their way to be opened again.
+    /// Its queues, open already.
     opened: Vec<Opened>,
-    reopener: Option<Arc<Reopener>>,
+    qdisc: Option<Box<dyn Qdisc>>,
+    wrap: Option<Box<dyn FnMut(AnyDevice) -> AnyDevice + Send>>,
+    common: Common,
+}
+
+/// The settings that each queue of a device has.
+#[derive(Clone, Default)]
+struct Common {
+    /// The specification, read already.
+    parsed: Option<DeviceSpec>,
+    registry: Registry,
     pool: Option<PagePool>,
     /// The pool of what arrives, if that is another one.
     receiving_pool: Option<PagePool>,
-    qdisc: Option<Box<dyn Qdisc>>,
     byte_limits: Option<Bounds>,
     batching: Option<Batching>,
     small_queues: Option<Option<u32>>,
@@ -40,14 +46,10 @@ pub struct PortBuilder {
     owners: Owners,
     pollers: Option<Arc<Pollers>>,
     has_one_poller: bool,
-    stall_after: Option<Duration>,
-    on_stall: OnStall,
-    remedy_after: Option<Duration>,
-    on_gone: OnGone,
+    recovery: Recovery,
     takes_chains: bool,
     lane_packets: Option<u32>,
-    wrap: Option<Box<dyn FnMut(AnyDevice) -> AnyDevice + Send>>,
-    pub(super) host: Host,
+    host: Host,
     is_far_end: bool,
 }
 
@@ -62,35 +64,18 @@ impl PortBuilder {
         Self {
             spec: spec.into(),
             name: None,
-            parsed: None,
             direction,
-            registry: Registry::default(),
             opened: Vec::new(),
-            reopener: None,
-            pool: None,
-            receiving_pool: None,
             qdisc: None,
-            byte_limits: None,
-            batching: None,
-            small_queues: None,
-            poller: Settings::default(),
-            owners: Owners::default(),
-            pollers: None,
-            has_one_poller: false,
-            stall_after: None,
-            on_stall: OnStall::default(),
-            remedy_after: None,
-            on_gone: OnGone::default(),
-            takes_chains: false,
-            lane_packets: None,
             wrap: None,
-            host: Host::default(),
-            is_far_end: false,
+            common: Common::default(),
         }
     }
 
     pub(super) fn of_spec(spec: &DeviceSpec, direction: Direction) -> Self {
-        Self { parsed: Some(spec.clone()), ..Self::new(&spec.to_string(), direction) }
+        let mut builder = Self::new(&spec.to_string(), direction);
+        builder.common.parsed = Some(spec.clone());
+        builder
     }
 
     pub(super) fn over(devices: Vec<Opened>, direction: Direction) -> Self {
@@ -101,7 +86,7 @@ impl PortBuilder {
     /// Sets the kinds of devices; those of this crate by default.
     #[must_use]
     pub fn registry(mut self, registry: Registry) -> Self {
-        self.registry = registry;
+        self.common.registry = registry;
         self
     }
 
@@ -109,7 +94,7 @@ impl PortBuilder {
     /// up to 1536 bytes, or more where the device would copy otherwise: `xdp` that receives by `igb` or `igc`.
     #[must_use]
     pub fn pool(mut self, pool: &PagePool) -> Self {
-        self.pool = Some(pool.clone());
+        self.common.pool = Some(pool.clone());
         self
     }
 
@@ -123,29 +108,30 @@ impl PortBuilder {
     /// Bounds the byte limit; unbounded by default: see [`wharf_core::queue::QueueBuilder::byte_limits`].
     #[must_use]
     pub fn byte_limits(mut self, bounds: Bounds) -> Self {
-        self.byte_limits = Some(bounds);
+        self.common.byte_limits = Some(bounds);
         self
     }
 
     /// Sets the batching switch; on by default.
     #[must_use]
     pub fn batching(mut self, batching: Batching) -> Self {
-        self.batching = Some(batching);
+        self.common.batching = Some(batching);
         self
     }
 
     /// Bounds the bytes that one sender has inside: see [`wharf_core::queue::QueueBuilder::small_queues`].
     #[must_use]
     pub fn small_queues(mut self, max_bytes: Option<u32>) -> Self {
-        self.small_queues = Some(max_bytes);
+        self.common.small_queues = Some(max_bytes);
         self
     }
 
     /// Sets the packets that each sender may have on their way to the queue: a power of two up to 65536,
     /// 256 by default. What finds no room waits, or counts as `full_drops`, before the discipline sees it.
     #[must_use]
-    pub fn lane_packets(self, packets: u32) -> Self {
-        Self { lane_packets: Some(packets), ..self }
+    pub fn lane_packets(mut self, packets: u32) -> Self {
+        self.common.lane_packets = Some(packets);
+        self
     }
 
     /// Puts what `wrap` makes around each device that is opened, such as one that fails in a test, or a
@@ -157,14 +143,15 @@ impl PortBuilder {
     }
 
     /// Sets the clock and what runs its pollers.
-    pub(crate) fn host(self, host: Host) -> Self {
-        Self { host, ..self }
+    pub(crate) fn host(mut self, host: Host) -> Self {
+        self.common.host = host;
+        self
     }
 
     /// Sets mode and budget of the port's pollers.
     #[must_use]
     pub fn poller(mut self, settings: Settings) -> Self {
-        self.poller = settings;
+        self.common.poller = settings;
         self
     }
 
@@ -177,12 +164,14 @@ impl PortBuilder {
 
     /// Has one poller serve all queues of [`PortBuilder::build_queues`], if `has_one` is true.
     #[must_use]
-    pub fn one_poller(self, has_one: bool) -> Self {
-        Self { has_one_poller: has_one, ..self }
+    pub fn one_poller(mut self, has_one: bool) -> Self {
+        self.common.has_one_poller = has_one;
+        self
     }
 
-    pub(crate) fn polled_by(self, pollers: &Arc<Pollers>) -> Self {
-        Self { pollers: Some(pollers.clone()), ..self }
+    pub(crate) fn polled_by(mut self, pollers: &Arc<Pollers>) -> Self {
+        self.common.pollers = Some(pollers.clone());
+        self
     }
 
     pub(crate) fn direction(self, direction: Direction) -> Self {
@@ -190,14 +179,15 @@ impl PortBuilder {
     }
 
     /// Sets the pool of what arrives, where the device receives apart from its transmit queue.
-    pub(crate) fn receiving_pool(self, pool: &PagePool) -> Self {
-        Self { receiving_pool: Some(pool.clone()), ..self }
+    pub(crate) fn receiving_pool(mut self, pool: &PagePool) -> Self {
+        self.common.receiving_pool = Some(pool.clone());
+        self
     }
 
     /// Sets the threads that run the transmit queue; [`Owners::Auto`] by default.
     #[must_use]
     pub fn owners(mut self, owners: Owners) -> Self {
-        self.owners = owners;
+        self.common.owners = owners;
         self
     }
 
@@ -206,29 +196,30 @@ impl PortBuilder {
     /// to 1 s.
     #[must_use]
     pub fn stall_after(mut self, time: Duration) -> Self {
-        self.stall_after = Some(time);
+        self.common.recovery.stall_after = Some(time);
         self
     }
 
     /// Sets what is done about a device that stalls; by default it is told alone.
     #[must_use]
     pub fn on_stall(mut self, on_stall: OnStall) -> Self {
-        self.on_stall = on_stall;
+        self.common.recovery.on_stall = on_stall;
         self
     }
 
     /// Sets the time without a completion after which that is done; by default it is done as soon as the stall
     /// is told.
     #[must_use]
-    pub fn remedy_after(self, time: Duration) -> Self {
-        Self { remedy_after: Some(time), ..self }
+    pub fn remedy_after(mut self, time: Duration) -> Self {
+        self.common.recovery.remedy_after = Some(time);
+        self
     }
 
     /// Sets what is done about a device whose interface or peer has gone; by default it is opened again when
     /// it is back.
     #[must_use]
     pub fn on_gone(mut self, on_gone: OnGone) -> Self {
-        self.on_gone = on_gone;
+        self.common.recovery.on_gone = on_gone;
         self
     }
 
@@ -237,7 +228,8 @@ impl PortBuilder {
     /// are dropped, and counted as `too-long`; `tap`, `virtio-user` and `vhost-user` are opened with
     /// `offload=off` then. A key that asks for super-packets is refused, unless frames hold them.
     #[must_use]
-    pub fn takes_chains(self, takes_chains: bool) -> Self {
-        Self { takes_chains, ..self }
+    pub fn takes_chains(mut self, takes_chains: bool) -> Self {
+        self.common.takes_chains = takes_chains;
+        self
     }
 }

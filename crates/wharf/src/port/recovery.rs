@@ -18,7 +18,7 @@ pub enum OnStall {
 }
 
 /// The settings of a port, and its way to open the device again, if it has one.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Recovery {
     pub(super) on_stall: OnStall,
     pub(super) on_gone: OnGone,

@@ -249,15 +249,17 @@ impl Lanes {
         debug_assert!(given.is_ok(), "{given:?}");
     }
 
-    /// Gives the buffers of chains, but for the first of each, to the pool. Calls `lost` with each sender and the
-    /// bytes that its frame has lost.
+    /// Gives the buffers of chains, but for the first of each, to the pool. If senders `are_charged`, with
+    /// all bytes of a chain, those that its frame has lost count as returned.
     #[cold]
-    fn strip(&mut self, done: &mut Batch, mut lost: impl FnMut(&Self, u16, u32)) {
+    fn strip(&mut self, done: &mut Batch, are_charged: bool) {
         for frame in done.frames_mut() {
             let (sender, bytes) = (frame.sender(), frame.len_bytes());
             let stripped = self.pool.region().strip(frame, &mut self.pieces);
-            lost(self, sender, bytes - frame.len_bytes());
             debug_assert!(stripped.is_ok());
+            if are_charged {
+                self.add_returned_bytes(sender, bytes - frame.len_bytes());
+            }
         }
         self.pool.settle(&mut self.pieces);
     }
@@ -265,13 +267,23 @@ impl Lanes {
     /// Recycles a batch with chains or with frames of several senders, one run of a sender at a time.
     #[inline(never)]
     pub(crate) fn recycle_run_by_run(&mut self, done: &mut Batch) {
+        self.each_run(done, true, |lanes, done, sender, (count, bytes)| {
+            lanes.recycle_first(done, sender, count, bytes);
+        });
+    }
+
+    /// Calls `recycle` with each run of a sender's frames in `done`, with their number and bytes. Chains are
+    /// stripped before: see [`Lanes::strip`].
+    fn each_run(
+        &mut self, done: &mut Batch, are_charged: bool,
+        mut recycle: impl FnMut(&mut Self, &mut Batch, u16, (usize, u64)),
+    ) {
         if done.any_meta() {
-            // Senders were charged with all bytes of a chain; its first buffer has fewer.
-            self.strip(done, |lanes, sender, bytes| lanes.add_returned_bytes(sender, bytes));
+            self.strip(done, are_charged);
         }
         while let Some(first) = done.frames().first() {
-            let (sender, (count, bytes)) = (first.sender(), done.run_of_sender());
-            self.recycle_first(done, sender, count, bytes);
+            let (sender, run) = (first.sender(), done.run_of_sender());
+            recycle(self, done, sender, run);
         }
     }
 
@@ -343,13 +355,9 @@ impl Sink for Lanes {
     }
 
     fn recycle_released(&mut self, done: &mut Batch) {
-        if done.any_meta() {
-            self.strip(done, |_, _, _| {});
-        }
-        while let Some(first) = done.frames().first() {
-            let (sender, (count, _)) = (first.sender(), done.run_of_sender());
-            self.recycle_first(done, sender, count, 0);
-        }
+        self.each_run(done, false, |lanes, done, sender, (count, _)| {
+            lanes.recycle_first(done, sender, count, 0);
+        });
     }
 }
 

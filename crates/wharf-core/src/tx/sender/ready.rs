@@ -7,7 +7,7 @@
 
 use super::wait::{self, Fill, poll_wait};
 use super::watch::pass_on;
-use super::{SendError, Sender, Sent};
+use super::{SendError, Sender, Sent, Watch};
 use crate::host::{self, Wake};
 use crate::pool::{Burst, Packet};
 use crate::tx::queue::Shared;
@@ -170,7 +170,18 @@ impl Sender {
         self.readiness.is_blocked.store(true, SeqCst);
         let before =
             self.ready_watch.take().filter(|watch| discriminant(&watch.need()) == discriminant(&need));
-        let mut watch = before.unwrap_or_else(|| self.register(need, self.readiness.clone()));
+        let watch = before.unwrap_or_else(|| self.register(need, self.readiness.clone()));
+        self.is_met(watch)
+    }
+
+    /// Ends the wait of the handles if it has been served. True if one goes on.
+    pub(super) fn goes_on_blocking(&mut self) -> bool {
+        let Some(watch) = self.ready_watch.take() else { return false };
+        !self.is_met(watch)
+    }
+
+    /// Returns true if the wait of `watch` is over, and wakes the handles; else keeps it.
+    fn is_met(&mut self, mut watch: Watch) -> bool {
         let is_met = self.look(&mut watch).is_some();
         if is_met {
             // A handle may have found it blocked meanwhile.
@@ -179,18 +190,6 @@ impl Sender {
             self.ready_watch = Some(watch);
         }
         is_met
-    }
-
-    /// Ends the wait of the handles if it has been served. True if one goes on.
-    pub(super) fn goes_on_blocking(&mut self) -> bool {
-        let Some(mut watch) = self.ready_watch.take() else { return false };
-        let is_over = self.look(&mut watch).is_some();
-        if is_over {
-            self.readiness.wake();
-        } else {
-            self.ready_watch = Some(watch);
-        }
-        !is_over
     }
 }
 

@@ -265,8 +265,7 @@ impl Spread {
         while let Some(frame) = batch.pop() {
             // A frame without bytes here is another pool's: the sender reports it.
             let at = pool.region().bytes(&frame).map_or(0, |bytes| self.map.queue_of(bytes));
-            let pushed = self.staged[at].batch_mut().push(frame);
-            debug_assert!(pushed.is_ok(), "there is room for a whole burst");
+            self.staged[at].batch_mut().push_within(frame);
         }
         Ok(Sorted { spread: self, burst })
     }

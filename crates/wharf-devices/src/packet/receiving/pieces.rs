@@ -9,7 +9,7 @@ use wharf_mem::Meta;
 use wharf_packet::checksum::{UDP_OFFSET, fold, from_sum, sum};
 use wharf_packet::gso::GsoPlan;
 use wharf_packet::tunnel::{self, Inner};
-use wharf_packet::{Headers, IPV6_BYTES, UDP, UDP_BYTES, word};
+use wharf_packet::{Headers, IPV6_BYTES, UDP, UDP_BYTES, put_word, word};
 
 const IP_BYTES_MAX: usize = 65535;
 
@@ -93,21 +93,17 @@ impl Outer {
         let udp_bytes = udp.len() as u16;
         let ip = &mut headers[self.ip_at..];
         if self.is_ipv6 {
-            put(ip, 4, (ip.len() - IPV6_BYTES) as u16 + udp_bytes);
+            put_word(ip, 4, (ip.len() - IPV6_BYTES) as u16 + udp_bytes);
         } else {
-            put(ip, 2, ip.len() as u16 + udp_bytes);
-            put(ip, 4, self.identification.wrapping_add(at as u16));
-            put(ip, 10, 0);
-            put(ip, 10, !fold(sum(ip)));
+            put_word(ip, 2, ip.len() as u16 + udp_bytes);
+            put_word(ip, 4, self.identification.wrapping_add(at as u16));
+            put_word(ip, 10, 0);
+            put_word(ip, 10, !fold(sum(ip)));
         }
-        put(udp, UDP_BYTES - 4, udp_bytes);
-        put(udp, UDP_OFFSET, 0);
+        put_word(udp, UDP_BYTES - 4, udp_bytes);
+        put_word(udp, UDP_OFFSET, 0);
         if let Some(pseudo) = self.pseudo {
-            put(udp, UDP_OFFSET, from_sum(pseudo + u64::from(udp_bytes) + sum(udp), UDP_OFFSET));
+            put_word(udp, UDP_OFFSET, from_sum(pseudo + u64::from(udp_bytes) + sum(udp), UDP_OFFSET));
         }
     }
-}
-
-fn put(bytes: &mut [u8], at: usize, number: u16) {
-    bytes[at..at + 2].copy_from_slice(&number.to_be_bytes());
 }

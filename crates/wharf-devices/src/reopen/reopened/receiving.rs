@@ -24,18 +24,12 @@ impl<D: ?Sized + Side + RxDevice> RxDevice for Reopened<D> {
     }
 
     fn reclaim(&mut self, to: &mut Batch) -> usize {
-        let mut count = self.inner.as_mut().map_or(0, |inner| inner.reclaim(to));
-        while to.room() > 0
-            && let Some(frame) = self.posted.pop_front()
-        {
-            count += usize::from(to.push(frame).is_ok());
-        }
-        count
+        let count = self.inner.as_mut().map_or(0, |inner| inner.reclaim(to));
+        count + to.fill_by(|| self.posted.pop())
     }
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         match &mut self.inner {
-            Some(inner) if self.before.has_no_drops() => inner.drops(see),
             Some(inner) => self.before.drops_with(|see| inner.drops(see), see),
             None => self.before.drops_with(|_| {}, see),
         }
@@ -68,10 +62,8 @@ impl<D: ?Sized + Side + RxDevice> Reopened<D> {
     /// Gives back memory that the device before had posted for arrivals.
     #[cold]
     fn give_posted(&mut self, cache: &mut Cache) {
-        while !self.posted.is_empty() {
-            let count = self.posted.len().min(wharf_mem::batch::BATCH_FRAMES_MAX);
-            let mut batch = Batch::new(count);
-            self.posted.drain(..count).for_each(|frame| drop(batch.push(frame)));
+        let mut batch = Batch::new(self.posted.len().min(wharf_mem::batch::BATCH_FRAMES_MAX));
+        while batch.fill_by(|| self.posted.pop()) > 0 {
             cache.give_all(&mut batch);
         }
     }

@@ -1,6 +1,7 @@
 //! `Reader`: copies one frame from a driver's buffer into memory of the pool.
 
 use super::super::vring::Agreed;
+use crate::iface::Drops;
 use crate::virtio::{Chain, Memory, Window, feature};
 use crate::vnet::{VNET_HEADER_BYTES, VnetHeader};
 use wharf_core::pool::{Cache, PoolError};
@@ -13,20 +14,12 @@ const FRAME_BYTES_MIN: u32 = 14;
 /// Longest frame: IP's longest packet, and a header with two tags.
 const FRAME_BYTES_MAX: u32 = 65535 + 22;
 
-/// Malformed frames, by reason.
-#[derive(Debug, Default)]
-struct Drops {
-    too_short: u64,
-    too_long: u64,
-    malformed: u64,
-}
-
 /// Reads frames; keeps memory for the next ones within a batch.
 #[derive(Debug)]
 pub(super) struct Reader {
     fresh: Batch,
     pieces: Vec<Frame>,
-    drops: Drops,
+    pub(super) drops: Drops,
 }
 
 impl Default for Reader {
@@ -67,9 +60,7 @@ impl Reader {
         let header_bytes = agreed.header_bytes() as u32;
         let len = chain.readable_bytes().saturating_sub(header_bytes);
         if !(FRAME_BYTES_MIN..=FRAME_BYTES_MAX).contains(&len) {
-            let count =
-                if len < FRAME_BYTES_MIN { &mut self.drops.too_short } else { &mut self.drops.too_long };
-            *count += 1;
+            self.drops.add(if len < FRAME_BYTES_MIN { "too-short" } else { "too-long" });
             return Ok(true);
         }
         self.read_with_care(memory, agreed, chain, cache, to, len)
@@ -100,7 +91,7 @@ impl Reader {
         let piece_bytes = piece_bytes(cache);
         let count = len.div_ceil(piece_bytes) as usize;
         if count > cache.pool().frames() as usize || count > BATCH_FRAMES_MAX {
-            self.drops.too_long += 1;
+            self.drops.add("too-long");
             return Ok(true);
         }
         while self.fresh.len() < count {
@@ -119,12 +110,11 @@ impl Reader {
         }
         match self.link(&region, agreed, &header)? {
             Some(frame) => {
-                let pushed = to.push(frame);
-                debug_assert!(pushed.is_ok(), "the caller has seen to room");
+                to.push_within(frame);
                 Ok(true)
             }
             None => {
-                self.drops.malformed += 1;
+                self.drops.add("malformed");
                 for piece in self.pieces.drain(..) {
                     cache.give_one(piece).map_err(|(error, _)| error)?;
                 }
@@ -158,15 +148,6 @@ impl Reader {
     /// Gives back memory that was fetched for more frames than came.
     pub(super) fn settle(&mut self, cache: &mut Cache) -> Result<(), PoolError> {
         if self.fresh.is_empty() { Ok(()) } else { cache.give(&mut self.fresh) }
-    }
-
-    pub(super) fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
-        let Drops { too_short, too_long, malformed } = self.drops;
-        for (reason, count) in [("too-short", too_short), ("too-long", too_long), ("malformed", malformed)] {
-            if count > 0 {
-                see(reason, count);
-            }
-        }
     }
 }
 

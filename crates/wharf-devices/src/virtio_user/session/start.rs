@@ -73,11 +73,11 @@ impl Session {
     ) -> Result<Started<R>, DeviceError> {
         let size = options.size;
         let buffers = Buffers::new(region, options.copy)
-            .map_err(io_fault(&self.name, "no memory for its copies of frames".into()))?;
+            .map_err(io_fault(&self.name, "no memory for its copies of frames"))?;
         let layout = self.layout();
         let (each_bytes, pairs) = (Place::len_bytes(layout, size), usize::from(self.pairs));
         let mapping = Mapping::shared_small_pages(each_bytes * QUEUES * pairs)
-            .map_err(io_fault(&self.name, "no memory for its rings".into()))?;
+            .map_err(io_fault(&self.name, "no memory for its rings"))?;
         let (rings, inflight) = (Arc::new(Area::new(mapping)), self.inflight(size)?);
         let ring = |index: usize| {
             let place = Place::within(&rings, index * each_bytes, layout, size.into())?;
@@ -89,7 +89,7 @@ impl Session {
         let made = made.map_err(|error| self.unsupported(error.to_string()))?;
         let kicks = (0..QUEUES * pairs).map(|_| EventFd::new(EFD_NONBLOCK).map(Arc::new));
         let kicks = kicks.collect::<io::Result<_>>();
-        let kicks: Vec<_> = kicks.map_err(io_fault(&self.name, "no event counter".into()))?;
+        let kicks: Vec<_> = kicks.map_err(io_fault(&self.name, "no event counter"))?;
         let shared = Arc::new(Shared { buffers, rings, kicks, inflight });
         // A packed ring begins on a round whose wrap counter is 1.
         let base = if layout == Layout::Packed { 0x8000 } else { 0 };
@@ -130,7 +130,7 @@ impl Session {
             })
         });
         let memory = memory.into_iter().collect::<io::Result<Vec<_>>>();
-        let memory = memory.map_err(io_fault(&self.name, "cannot share its memory".into()))?;
+        let memory = memory.map_err(io_fault(&self.name, "cannot share its memory"))?;
         let _patience = self.patience(ANSWERS_WITHIN)?;
         self.frontend.set_mem_table(&memory).map_err(self.refused("our memory"))?;
         if let Some((len_bytes, at, file)) = &shared.inflight {

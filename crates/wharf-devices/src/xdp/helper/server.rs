@@ -5,6 +5,7 @@ use super::{
     CONNECT, FD_ACK, FD_NAK, FIN, FIN_ACK, HOST_OK, MAP, NAK, PATIENCE, SOCKET, STAY, STAY_ACK, VERSION,
     VERSION_IS, request, send,
 };
+use crate::iface::io_fault;
 use crate::link::Link;
 use crate::unix_socket::Listening;
 use crate::xdp::program::{Program, Source};
@@ -138,13 +139,9 @@ impl Helper {
             served.program().map(|_| served)
         };
         let interfaces = Arc::new(interfaces.iter().map(served).collect::<Result<Vec<_>, _>>()?);
-        let device = || format!("helper {}", path.display().to_string().escape_debug());
+        let device = format!("helper {}", path.display().to_string().escape_debug());
         let listening = Listening::at(path, Kind::Seqpacket, options.mode, options.group);
-        let listening = listening.map_err(|source| DeviceError::Io {
-            device: device(),
-            what: "cannot listen".into(),
-            source,
-        })?;
+        let listening = listening.map_err(io_fault(&device, "cannot listen"))?;
         Ok(Self { listening, interfaces, guests: Arc::default() })
     }
 

@@ -160,7 +160,7 @@ impl Rings {
     pub fn close(self) -> Vec<Frame> {
         let Self { queues, memory: Memory { mut aside, mut passing, table, .. }, .. } = self;
         aside.extend(queues.into_iter().filter_map(|queue| queue.head));
-        aside.extend(std::iter::from_fn(|| passing.pop()));
+        aside.extend(passing.pop_each());
         aside.extend(table.into_held());
         aside
     }

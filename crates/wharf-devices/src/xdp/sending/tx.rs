@@ -166,7 +166,7 @@ impl<K: Kernel> Sending<K> {
                     if stamps && frame.has_meta() {
                         metadata::stamp(region, &mut frame);
                     }
-                    put(into, frame);
+                    into.sent.push_within(frame);
                 }
                 _ => fail(into, frame, status),
             });
@@ -211,13 +211,6 @@ impl<K: Kernel> Sending<K> {
 #[cold]
 fn fail(into: &mut Completions, frame: Frame, status: TxStatus) {
     into.failed.extend(status.reason().map(|reason| (frame, reason)));
-}
-
-#[inline(always)]
-fn put(into: &mut Completions, frame: Frame) {
-    if let Err(frame) = into.sent.push(frame) {
-        unreachable!("there was room for {frame:?}");
-    }
 }
 
 /// Fills in a checksum that the sender has left to the device, or leaves it to driver or kernel in the metadata of `room`, which a stamp

@@ -3,11 +3,12 @@
 use super::receiving::finish;
 use crate::net::{enter_with, frame, ip, send_raw, with_pair};
 use std::collections::BTreeMap;
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd, RawFd};
 use std::time::Duration;
 use wharf_devices::open::{Direction, open, open_queues};
 use wharf_devices::spec::Queues;
 use wharf_sys::epoll::Epoll;
+use wharf_sys::interface::{Interface, InterfaceSocket};
 use wharf_sys::xdp::assembler::{Assembler, Register, XDP_PASS};
 use wharf_sys::xdp::{Hook, Program};
 use wharf_testkit::end::End;
@@ -270,7 +271,8 @@ fn a_foreign_program_gives_its_error_and_stays() {
         let mut code = Assembler::new();
         code.set(Register::R0, XDP_PASS);
         code.exit();
-        let index = wharf_sys::packet::PacketSocket::open().unwrap().interface("vb").unwrap().index;
+        let socket = InterfaceSocket::open().unwrap();
+        let index = Interface::find(socket.as_fd(), "vb").unwrap().index;
         let foreign = Program::load(&code.finish()).unwrap().attach(index, Hook::Native).unwrap();
         for spec in ["xdp:vb", "xdp:vb,queue=0"] {
             let mut device = open(spec, Direction::Receive).unwrap().device;

@@ -1,6 +1,6 @@
 //! A port made of its settings: the device is opened, and is given memory, a queue and a poller.
 
-use super::PortBuilder;
+use super::{Common, PortBuilder};
 use crate::OpenError;
 use crate::open_error::Refusing;
 use crate::port::metrics::Measurements;
@@ -57,8 +57,8 @@ impl PortBuilder {
     }
 
     pub(crate) fn refusing(&self) -> Refusing {
-        let is_read = self.parsed.is_some() || !self.opened.is_empty();
-        let registry = (!is_read).then(|| self.registry.clone());
+        let is_read = self.common.parsed.is_some() || !self.opened.is_empty();
+        let registry = (!is_read).then(|| self.common.registry.clone());
         Refusing { spec: self.spec.clone(), direction: self.direction, registry }
     }
 
@@ -119,11 +119,11 @@ impl PortBuilder {
             self.opened(self.queues(count)?)?;
         }
         let queues = std::mem::take(&mut self.opened);
-        if self.pool.is_none() {
-            self.pool = Some(self.host.pool(&queues)?);
+        if self.common.pool.is_none() {
+            self.common.pool = Some(self.common.host.pool(&queues)?);
         }
-        if self.has_one_poller && self.pollers.is_none() {
-            self.pollers = Some(self.new_pollers());
+        if self.common.has_one_poller && self.common.pollers.is_none() {
+            self.common.pollers = Some(self.new_pollers());
         }
         let port = |(number, opened)| {
             let opened = self.wrapped(opened);
@@ -151,27 +151,13 @@ impl PortBuilder {
         if number > 0 && !name.ends_with(&suffix) {
             name += &suffix;
         }
-        let queue = Self {
-            spec: self.spec.clone(),
-            name: None,
-            parsed: self.parsed.clone(),
-            registry: self.registry.clone(),
-            opened: Vec::new(),
-            reopener: self.reopener.clone(),
-            pool: self.pool.clone(),
-            receiving_pool: self.receiving_pool.clone(),
-            host: self.host.clone(),
-            pollers: self.pollers.clone(),
-            qdisc: None,
-            wrap: None,
-            ..*self
-        };
+        let queue = Self { common: self.common.clone(), ..Self::new(&self.spec, self.direction) };
         each(queue).build_over(name, opened)
     }
 
     fn new_pollers(&self) -> Arc<Pollers> {
-        let settings = self.host.settings(self.owners.settings(self.poller));
-        Pollers::new(self.host.clone(), settings, self.owners.cpu())
+        let settings = self.common.host.settings(self.common.owners.settings(self.common.poller));
+        Pollers::new(self.common.host.clone(), settings, self.common.owners.cpu())
     }
 
     pub(crate) fn wrapped(&mut self, opened: Opened) -> Opened {
@@ -190,10 +176,12 @@ impl PortBuilder {
         if self.direction == Direction::Both && !spec.kind().can.both {
             return Err(fault(&self.spec, "it cannot send and receive at once"));
         }
-        let mut opened = self.host.open(&spec, self.direction, queues)?;
-        if self.on_gone != OnGone::Fail || self.on_stall == OnStall::Reset {
-            let around = Reopener::around(&spec, self.direction, queues, self.on_gone, &mut opened);
-            self.reopener = around.map_err(|error| fault(&self.spec, format!("no descriptor: {error}")))?;
+        let mut opened = self.common.host.open(&spec, self.direction, queues)?;
+        let Recovery { on_gone, on_stall, .. } = self.common.recovery;
+        if on_gone != OnGone::Fail || on_stall == OnStall::Reset {
+            let around = Reopener::around(&spec, self.direction, queues, on_gone, &mut opened);
+            let fault = |error| fault(&self.spec, format!("no descriptor: {error}"));
+            self.common.recovery.reopener = around.map_err(fault)?;
         }
         self.opened = opened;
         Ok(())
@@ -202,10 +190,11 @@ impl PortBuilder {
     /// Reads the specification. A device that makes super-packets by default makes none for a program that
     /// takes no chains.
     fn parse(&self) -> Result<DeviceSpec, QueueError> {
-        let parse = |text: &str| self.registry.parse_for(text, self.direction).map_err(DeviceError::from);
-        let spec = self.parsed.clone().map_or_else(|| parse(&self.spec), Ok)?;
-        let frame_bytes = self.pool.as_ref().map_or(0, PagePool::packet_bytes_max);
-        let takes_all = self.takes_chains || frame_bytes >= SUPER_PACKET_BYTES_MAX;
+        let parse =
+            |text: &str| self.common.registry.parse_for(text, self.direction).map_err(DeviceError::from);
+        let spec = self.common.parsed.clone().map_or_else(|| parse(&self.spec), Ok)?;
+        let frame_bytes = self.common.pool.as_ref().map_or(0, PagePool::packet_bytes_max);
+        let takes_all = self.common.takes_chains || frame_bytes >= SUPER_PACKET_BYTES_MAX;
         match spec.kind().whole_by {
             Some((key, value)) if self.direction != Direction::Send && !takes_all => {
                 match spec.options().text(key) {
@@ -227,38 +216,25 @@ impl PortBuilder {
     /// Builds a port over the other end of the device of `near`.
     pub(in crate::port) fn of_far_end(near: &Port, far_end: Box<dyn Duplex>, direction: Direction) -> Self {
         let Inner { name, takes_chains, host, .. } = &*near.inner;
-        Self {
-            name: Some(format!("far end of {name}")),
-            takes_chains: *takes_chains,
-            host: host.clone(),
-            is_far_end: true,
-            ..Self::over(vec![Opened::new(AnyDevice::Duplex(far_end))], direction)
-        }
-    }
-
-    fn recovery(&mut self) -> Recovery {
-        Recovery {
-            on_stall: self.on_stall,
-            on_gone: self.on_gone,
-            stall_after: self.stall_after,
-            remedy_after: self.remedy_after,
-            reopener: self.reopener.take(),
-        }
+        let common =
+            Common { takes_chains: *takes_chains, host: host.clone(), is_far_end: true, ..Common::default() };
+        let devices = vec![Opened::new(AnyDevice::Duplex(far_end))];
+        Self { name: Some(format!("far end of {name}")), common, ..Self::over(devices, direction) }
     }
 
     fn build_over(mut self, name: String, opened: Opened) -> Result<Port, QueueError> {
-        let Self { direction, owners, poller: settings, takes_chains, .. } = self;
-        let (host, is_far_end) = (self.host.clone(), self.is_far_end);
+        let Common { owners, poller: settings, takes_chains, is_far_end, .. } = self.common;
+        let (host, direction) = (self.common.host.clone(), self.direction);
         if let Some(cpu) = owners.cpu().filter(|cpu| !wharf_devices::host::processors().contains(cpu)) {
             return Err(fault(&name, format!("no processor {cpu} for this process")));
         }
-        let pool = match &self.pool {
+        let pool = match &self.common.pool {
             Some(pool) => pool.clone(),
             None => host.pool(from_ref(&opened))?,
         };
-        let receiving_pool = self.receiving_pool.take().unwrap_or_else(|| pool.clone());
-        let pollers = self.pollers.take().unwrap_or_else(|| self.new_pollers());
-        let monitor = PortMonitor::new(self.recovery());
+        let receiving_pool = self.common.receiving_pool.take().unwrap_or_else(|| pool.clone());
+        let pollers = self.common.pollers.take().unwrap_or_else(|| self.new_pollers());
+        let monitor = PortMonitor::new(std::mem::take(&mut self.common.recovery));
         let Opened { device, receiving, far_end, .. } = opened;
         let (queue, source) = match direction {
             Direction::Receive => (None, Source::Apart(receiving.map_or_else(|| device.into_rx(), Ok)?)),
@@ -296,20 +272,21 @@ impl PortBuilder {
     }
 
     fn queue(self, pool: &PagePool, device: AnyDevice) -> Result<TxQueue, QueueError> {
-        let mut builder = TxQueue::builder_of(pool, device, self.host.clock(), self.host.park())?;
+        let mut builder =
+            TxQueue::builder_of(pool, device, self.common.host.clock(), self.common.host.park())?;
         if let Some(qdisc) = self.qdisc {
             builder = builder.qdisc(qdisc);
         }
-        if let Some(bounds) = self.byte_limits {
+        if let Some(bounds) = self.common.byte_limits {
             builder = builder.byte_limits(bounds);
         }
-        if let Some(batching) = self.batching {
+        if let Some(batching) = self.common.batching {
             builder = builder.batching(batching);
         }
-        if let Some(packets) = self.lane_packets {
+        if let Some(packets) = self.common.lane_packets {
             builder = builder.lane_frames(packets);
         }
-        if let Some(max_bytes) = self.small_queues {
+        if let Some(max_bytes) = self.common.small_queues {
             builder = builder.small_queues(max_bytes);
         }
         builder.build()

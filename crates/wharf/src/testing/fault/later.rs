@@ -137,7 +137,8 @@ impl Later {
         let mut given = 0;
         while given < budget && self.is_first_due() {
             let Some((frame, _)) = self.queue.pop_front() else { break };
-            given += push(into, frame);
+            into.sent.push_within(frame);
+            given += 1;
         }
         // A call that gives nothing counts as one that overtakes, or the last frame of all would never come.
         let passed = given.max(1) as u64;
@@ -145,7 +146,8 @@ impl Later {
             let (_, others) = &mut self.overtaken[at];
             *others = others.saturating_sub(passed);
             if *others == 0 && given < budget {
-                given += push(into, self.overtaken.swap_remove(at).0);
+                into.sent.push_within(self.overtaken.swap_remove(at).0);
+                given += 1;
             }
         }
     }
@@ -162,7 +164,8 @@ impl Later {
         while given < budget {
             let next = self.queue.pop_front().map(|held| held.0);
             let Some(frame) = next.or_else(|| self.overtaken.pop().map(|held| held.0)) else { break };
-            given += push(into, frame);
+            into.sent.push_within(frame);
+            given += 1;
         }
         given
     }
@@ -186,13 +189,6 @@ impl Later {
         let due_ns = if self.overtaken.is_empty() { due_ns? } else { 0 };
         Some(if due_ns == 0 { 0 } else { due_ns.saturating_sub(self.clock.now_ns()) })
     }
-}
-
-/// Pushes into a batch that has room, as the caller has seen. Returns 1.
-fn push(into: &mut Completions, frame: Frame) -> usize {
-    let pushed = into.sent.push(frame);
-    debug_assert!(pushed.is_ok(), "the budget is within the room");
-    1
 }
 
 pub(super) fn nanoseconds(time: Duration) -> u64 {

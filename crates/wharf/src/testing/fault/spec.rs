@@ -1,37 +1,33 @@
 //! The faults to inject, read from `seed=7,stall=1%:2ms,short=10%`.
 
 use std::time::Duration;
-use wharf_core::options::{Key, OptionError, Options, Values, split};
+use wharf_core::options::{Key, OptionError, Options, split};
 use wharf_core::units;
 
 /// The longest stall, freeze or delay of a completion.
 const TIME_MAX: Duration = Duration::from_secs(60);
 /// The keys of `--fault`.
 pub const KEYS: &[Key] = &[
-    key("seed", "1", "Number that chance depends on: the same seed, the same faults"),
-    key("error", "0%", "Frames that fail when they are handed over"),
-    key("short", "0%", "Calls to transmit that take only a part of a batch"),
-    key("stall", "0%:1ms", "Calls after which the device stands still, and for how long"),
-    key("lost", "0%", "Completions that are not notified"),
-    key("late", "0%:100us", "Completions that come late, and by how much"),
-    key("reorder", "0%", "Frames that up to eight later completions overtake"),
-    key("alloc", "0%", "Allocations that fail"),
-    key("never", "0%", "Completions that never come, until the device is closed"),
-    key(
+    Key::text("seed", "1", "Number that chance depends on: the same seed, the same faults"),
+    Key::text("error", "0%", "Frames that fail when they are handed over"),
+    Key::text("short", "0%", "Calls to transmit that take only a part of a batch"),
+    Key::text("stall", "0%:1ms", "Calls after which the device stands still, and for how long"),
+    Key::text("lost", "0%", "Completions that are not notified"),
+    Key::text("late", "0%:100us", "Completions that come late, and by how much"),
+    Key::text("reorder", "0%", "Frames that up to eight later completions overtake"),
+    Key::text("alloc", "0%", "Allocations that fail"),
+    Key::text("never", "0%", "Completions that never come, until the device is closed"),
+    Key::text(
         "freeze",
         "0%:1s",
         "Calls after which the device does nothing at all, without a word, and for how long",
     ),
-    key(
+    Key::text(
         "half",
         "0%",
         "Completions and receptions of which only a first part comes at once, the rest unannounced",
     ),
 ];
-
-const fn key(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
-    Key { name, values: Values::Text, default, meaning, when: "" }
-}
 
 /// The chance of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

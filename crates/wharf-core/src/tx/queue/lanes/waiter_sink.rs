@@ -13,35 +13,35 @@ use wharf_mem::{Batch, Frame, Region};
 pub(crate) struct WaiterSink<'a>(pub(crate) &'a mut Lanes);
 
 impl WaiterSink<'_> {
-    fn note(&mut self, sender: u16, bytes: u32) {
-        self.0.add_returned_bytes(sender, bytes);
-        self.0.note_returned(sender);
+    fn recycle_runs(&mut self, done: &mut Batch, are_charged: bool) {
+        self.0.each_run(done, are_charged, |lanes, done, sender, (count, bytes)| {
+            if are_charged {
+                lanes.note(sender, bytes as u32);
+            }
+            let Lanes { pool, pieces, .. } = lanes;
+            if pool.is_waited_for() {
+                pool.give_to_waiters(done, pieces, count);
+            } else {
+                lanes.recycle_first(done, sender, count, 0);
+            }
+        });
     }
+}
 
-    fn take_run(&mut self, done: &mut Batch, sender: u16, count: usize) {
-        let Lanes { pool, pieces, .. } = &mut *self.0;
-        if pool.is_waited_for() {
-            pool.give_to_waiters(done, pieces, count);
-        } else {
-            self.0.recycle_first(done, sender, count, 0);
-        }
+impl Lanes {
+    fn note(&mut self, sender: u16, bytes: u32) {
+        self.add_returned_bytes(sender, bytes);
+        self.note_returned(sender);
     }
 }
 
 impl Sink for WaiterSink<'_> {
     fn recycle(&mut self, done: &mut Batch) {
-        if done.any_meta() {
-            self.0.strip(done, |lanes, sender, bytes| lanes.add_returned_bytes(sender, bytes));
-        }
-        while let Some(first) = done.frames().first() {
-            let (sender, (count, bytes)) = (first.sender(), done.run_of_sender());
-            self.note(sender, bytes as u32);
-            self.take_run(done, sender, count);
-        }
+        self.recycle_runs(done, true);
     }
 
     fn release(&mut self, sender: u16, bytes: u32) {
-        self.note(sender, bytes);
+        self.0.note(sender, bytes);
     }
 
     fn note_drops(&self, frames: &[Frame], region: &Region) {
@@ -49,13 +49,7 @@ impl Sink for WaiterSink<'_> {
     }
 
     fn recycle_released(&mut self, done: &mut Batch) {
-        if done.any_meta() {
-            self.0.strip(done, |_, _, _| {});
-        }
-        while let Some(first) = done.frames().first() {
-            let (sender, (count, _)) = (first.sender(), done.run_of_sender());
-            self.take_run(done, sender, count);
-        }
+        self.recycle_runs(done, false);
     }
 }
 
