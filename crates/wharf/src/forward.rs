@@ -387,12 +387,6 @@ fn lines(queues: [Vec<Opened>; 2], ends: &[End; 2]) -> Result<Vec<Line>, Forward
 }
 
 impl ForwardSettings {
-    /// Makes a discipline in front of end `at`: a FIFO if there is no maker.
-    fn make_qdisc(&self, at: usize, pool: &PagePool) -> Box<dyn Qdisc> {
-        let make = self.qdisc.get(at).or(self.qdisc.last());
-        make.map_or_else(|| (Self::default().qdisc[0])(pool), |make| make(pool))
-    }
-
     /// Returns the pollers: one for each of the `queues`, or as many as were asked for.
     fn pollers_of(&self, queues: usize, receivers: usize) -> Vec<Arc<Pollers>> {
         let threads = self.pollers.unwrap_or(queues).clamp(1, receivers.max(1));

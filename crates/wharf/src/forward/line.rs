@@ -14,6 +14,7 @@ use std::sync::Arc;
 use wharf_core::device::PATIENCE;
 use wharf_core::gso::GsoLimiter;
 use wharf_core::pool::PagePool;
+use wharf_core::qdisc::Qdisc;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::Handler;
 use wharf_core::sender::Spread;
@@ -140,7 +141,7 @@ impl Lines<'_> {
                 Direction::Receive => port.pool(pools[0]),
                 _ => {
                     let pool = pools[1];
-                    let qdisc = Delayed::new(settings.make_qdisc(at, pool), pool.frames(), delays);
+                    let qdisc = Delayed::new(make_qdisc(settings, at, pool), pool.frames(), delays);
                     let port = port.pool(pool).receiving_pool(pools[0]).qdisc(qdisc);
                     port.byte_limits(settings.byte_limits).small_queues(settings.small_queues)
                 }
@@ -151,6 +152,12 @@ impl Lines<'_> {
         }
         Ok(port)
     }
+}
+
+/// Makes a discipline in front of end `at`: a FIFO if there is no maker.
+fn make_qdisc(settings: &ForwardSettings, at: usize, pool: &PagePool) -> Box<dyn Qdisc> {
+    let make = settings.qdisc.get(at).or(settings.qdisc.last());
+    make.map_or_else(|| (ForwardSettings::default().qdisc[0])(pool), |make| make(pool))
 }
 
 /// Has senders of `queue` drop what it has no room for.
