@@ -33,16 +33,17 @@ fn queues_that_have_no_other_end_are_refused() {
     assert!(Forward::start([sending(0), sending(1)], &ForwardSettings::default()).is_err());
 }
 
-/// What the directions' queues share, a rate above all, they share by direction.
+/// What the disciplines of a direction share, a rate above all, the other direction has no part of.
 #[test]
 fn each_direction_has_disciplines_of_its_own_making() {
     let end = || Port::builder_over(vec![Opened::duplex(wire(&WireSpec::default()).0)], Direction::Both);
     let fq_codel = |_: &PagePool| -> Box<dyn Qdisc> { Box::new(FqCodel::new(FqCodelOptions::default())) };
     let mut settings = ForwardSettings::default();
-    settings.qdisc[1] = Box::new(fq_codel);
+    // In front of the second end.
+    settings.qdisc.push(Box::new(fq_codel));
     let forward = Forward::start([end(), end()], &settings).unwrap();
     let has_stats = |direction: &wharf::forward::Direction| !direction.queues[0].qdisc_stats().is_empty();
-    assert_eq!(forward.directions().iter().map(has_stats).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(forward.directions().iter().map(has_stats).collect::<Vec<_>>(), [true, false]);
 }
 
 /// True once the run is over, or its receive side has ended with an error, within `time`.
