@@ -1,10 +1,10 @@
 //! `Guard`: a device from which only frames with source addresses of its own are received (`mac=`, `ip=`).
 //!
 //! Goal: what stands at the device sends as nobody else. A frame's source, and the sender that an ARP packet
-//! or a neighbour advertisement names, are among the device's; with `ip=`, only ARP, RARP, IPv4 and IPv6
-//! pass. A host without an address may ask for one (DHCP, duplicate address detection). Other frames are
-//! dropped, and counted. Headers are read as far as they lie in the first chunk, where a device puts all of
-//! them; an advertisement behind extension headers is not looked for.
+//! or a message of neighbour discovery names, are among the device's; with `ip=`, only ARP, RARP, IPv4 and
+//! IPv6 pass, and no router's messages (advertisement, redirect). A host without an address may ask for one
+//! (DHCP, duplicate address detection). Other frames are dropped, and counted. Headers are read as far as they
+//! lie in the first chunk, where a device puts all of them: what cannot be read does not pass.
 
 use crate::spec::{DeviceSpec, Opened};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -126,12 +126,47 @@ impl Sources {
     }
 
     fn permit_ipv6(&self, packet: &[u8]) -> bool {
-        let Some(ip) = packet.get(8..24) else { return false };
-        // A neighbour advertisement (RFC 4861, section 4.4) names the address that it is of.
-        let is_advertisement = packet.get(6) == Some(&58) && packet.get(40) == Some(&136);
-        let target = if is_advertisement { packet.get(48..64) } else { None };
-        (ip == Ipv6Addr::UNSPECIFIED.octets() || self.has_ipv6(ip))
-            && (!is_advertisement || target.is_some_and(|target| self.has_ipv6(target)))
+        let (Some(ip), Some(upper)) = (packet.get(8..24), upper(packet)) else { return false };
+        let is_unspecified = ip == Ipv6Addr::UNSPECIFIED.octets();
+        match upper {
+            Upper::Other | Upper::Fragment => !is_unspecified && self.has_ipv6(ip),
+            Upper::Icmp(message) => {
+                (is_unspecified || self.has_ipv6(ip)) && self.permit_icmp(message, is_unspecified)
+            }
+        }
+    }
+
+    /// Neighbour discovery (RFC 4861): an advertisement names the address that it is of, and options the
+    /// station. A host without an address asks for duplicates, routers and groups alone.
+    fn permit_icmp(&self, message: &[u8], is_unspecified: bool) -> bool {
+        const LISTENER_REPORTS: [u8; 3] = [131, 132, 143];
+        match message.first() {
+            Some(133) => self.has_options(message, 8),
+            Some(134 | 137) => false,
+            Some(135) => self.has_options(message, 24),
+            Some(136) => {
+                let target = message.get(8..24);
+                target.is_some_and(|target| self.has_ipv6(target)) && self.has_options(message, 24)
+            }
+            Some(kind) => !is_unspecified || LISTENER_REPORTS.contains(kind),
+            None => false,
+        }
+    }
+
+    /// True if the link-layer addresses (RFC 4861, section 4.6.1) in the options from `at` on are its own.
+    fn has_options(&self, message: &[u8], at: usize) -> bool {
+        let Some(mut options) = message.get(at..) else { return false };
+        while let [kind, words, ..] = *options {
+            let bytes = usize::from(words) * 8;
+            let Some((option, rest)) = options.split_at_checked(bytes).filter(|_| bytes > 0) else {
+                return false;
+            };
+            if matches!(kind, 1 | 2) && !self.has_mac(&option[2..8]) {
+                return false;
+            }
+            options = rest;
+        }
+        true
     }
 
     /// Its own link-local address is that of a permitted station (RFC 4291, appendix A), or any.
@@ -144,6 +179,38 @@ impl Sources {
         let is_link_local = ip[..8] == [0xfe, 0x80, 0, 0, 0, 0, 0, 0];
         self.ips.iter().any(is_own) || is_link_local && (self.macs.is_empty() || self.macs.iter().any(is_of))
     }
+}
+
+/// What follows IPv6's headers.
+enum Upper<'a> {
+    Icmp(&'a [u8]),
+    /// A fragment of something else than ICMP.
+    Fragment,
+    Other,
+}
+
+/// Reads over the extension headers (RFC 8200, section 4). `None` if they cannot be read, or if ICMP is in a
+/// fragment (RFC 6980: hosts drop discovery there).
+fn upper(packet: &[u8]) -> Option<Upper<'_>> {
+    const HEADERS_MAX: usize = 8;
+    let (mut next, mut at) = (*packet.get(6)?, 40);
+    for _ in 0..HEADERS_MAX {
+        match next {
+            58 => return packet.get(at..).map(Upper::Icmp),
+            0 | 43 | 60 => {
+                next = *packet.get(at)?;
+                at += 8 + 8 * usize::from(*packet.get(at + 1)?);
+            }
+            44 => {
+                return match *packet.get(at)? {
+                    0 | 43 | 44 | 58 | 60 => None,
+                    _ => Some(Upper::Fragment),
+                };
+            }
+            _ => return Some(Upper::Other),
+        }
+    }
+    None
 }
 
 /// Returns the EtherType behind tags, and what follows it.
@@ -274,9 +341,22 @@ mod tests {
     fn ipv6(ip: &str, target: Option<&str>) -> Vec<u8> {
         let octets = |text: &str| text.parse::<Ipv6Addr>().unwrap().octets();
         let mut packet = [&[0x60, 0, 0, 0, 0, 24, 58, 255], &octets(ip)[..], &[0xff; 16]].concat();
-        packet.extend([if target.is_some() { 136 } else { 128 }, 0, 0, 0, 0, 0, 0, 0]);
+        packet.extend([if target.is_some() { 136 } else { 135 }, 0, 0, 0, 0, 0, 0, 0]);
         packet.extend(octets(target.unwrap_or("::")));
         frame(OWN, ETHERTYPE_IPV6, &packet)
+    }
+
+    /// A packet whose ICMP lies behind a header of this kind.
+    fn behind(header: u8, mut frame: Vec<u8>) -> Vec<u8> {
+        frame[20] = header;
+        frame.splice(54..54, [58, 0, 1, 4, 0, 0, 0, 0]);
+        frame
+    }
+
+    /// The same message, of this kind, and with a link-layer address.
+    fn message(kind: u8, mac: [u8; 6], mut frame: Vec<u8>) -> Vec<u8> {
+        frame[54] = kind;
+        [&frame[..], &[1, 1], &mac].concat()
     }
 
     #[test]
@@ -301,6 +381,14 @@ mod tests {
             (true, "its own advertisement", ipv6("fd00::1", Some("fd00::1"))),
             (false, "an advertisement for another", ipv6("fd00::1", Some("fd00::2"))),
             (true, "duplicate address detection", ipv6("::", None)),
+            (false, "no address, and a ping", message(128, OWN, ipv6("::", None))),
+            (true, "its own behind a header", behind(0, ipv6("fd00::1", Some("fd00::1")))),
+            (false, "another's behind a header", behind(60, ipv6("fd00::1", Some("fd00::2")))),
+            (false, "an advertisement in a fragment", behind(44, ipv6("fd00::1", Some("fd00::1")))),
+            (true, "its station in a question", message(135, OWN, ipv6("fd00::1", None))),
+            (false, "another station in a question", message(135, other, ipv6("fd00::1", None))),
+            (false, "a router's advertisement", message(134, OWN, ipv6("fe80::ff:fe00:1", None))),
+            (false, "a redirect", message(137, OWN, ipv6("fe80::ff:fe00:1", None))),
             (false, "neither IP nor ARP", frame(OWN, 0x88cc, &[0; 40])),
             (false, "another station", frame(other, ETHERTYPE_ARP, &arp(OWN, [10, 0, 0, 1])[14..])),
             (false, "three tags", tagged(tagged(tagged(ipv4([10, 0, 0, 1], 53))))),

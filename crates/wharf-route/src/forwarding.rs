@@ -85,6 +85,12 @@ impl RouteSender {
 
     /// Says whether a packet may be forwarded; if it may not, with the MTU that it was too long for.
     fn may_pass(&mut self, packet: &Packet, arrived: &Arrived) -> Result<(), (Reason, u32)> {
+        // A packet of an address of our own has not come from us (the kernel's `fib_validate_source`).
+        if let Some(source) = arrived.query.source()
+            && self.hops.lookup(&Query::to(source)).is_ok_and(|hop| hop.kind != RouteKind::Unicast)
+        {
+            return Err((Reason::NotForwarded, 0));
+        }
         let hop = self.hops.lookup(&arrived.query).map_err(|none| (none.into(), 0))?;
         match hop.kind {
             RouteKind::Local => return Err((Reason::ThisHost, 0)),

@@ -16,6 +16,9 @@ use wharf_net::Query;
 
 /// The kernel's `unres_qlen_bytes`: bytes that may wait for one neighbour.
 const BYTES_MAX: usize = 212_992;
+/// Neighbours that packets wait for at once, as the kernel's `gc_thresh3`: packets to others count as
+/// `no-neighbour`. Whoever asks for each address of a network makes no longer list.
+const NEIGHBOURS_MAX: usize = 1024;
 /// The pause between two checks of the tables' state while packets wait.
 const PAUSE: Duration = Duration::from_millis(1);
 /// As long as the end waits for the thread.
@@ -108,6 +111,10 @@ impl Waiting {
     pub(crate) fn push(&self, neighbour: Neighbour, held: Held) -> bool {
         let mut queues = self.lock();
         if queues.is_over {
+            held.drop_for(Reason::NoNeighbour);
+            return false;
+        }
+        if queues.by_neighbour.len() >= NEIGHBOURS_MAX && !queues.by_neighbour.contains_key(&neighbour) {
             held.drop_for(Reason::NoNeighbour);
             return false;
         }

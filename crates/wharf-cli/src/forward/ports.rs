@@ -1,5 +1,6 @@
 //! `Ports`: what a running forwarder's ends are, and the ports of a switch that a reload plugs and unplugs.
 
+use super::policy::Policy;
 use super::tell::Tells;
 use crate::args::{ForwardArgs, WhenFull};
 use crate::log;
@@ -16,6 +17,8 @@ use wharf_tools::trace::TraceFile;
 /// See the module.
 pub(super) struct Ports {
     ends: Vec<DeviceSpec>,
+    /// What a reload must keep of each: see [`kept`].
+    kept: Vec<String>,
     /// By direction.
     running: Vec<Running>,
     /// Ports that were unplugged.
@@ -29,9 +32,10 @@ impl Ports {
     pub(super) fn show(
         forward: &Forward, args: &ForwardArgs, in_force: Settings, mirror: Option<TraceFile>, board: &Board,
     ) -> Self {
-        let ends = args.ends().into_iter().cloned().collect();
+        let ends: Vec<DeviceSpec> = args.ends().into_iter().cloned().collect();
+        let kept = ends.iter().map(|end| kept(args, end)).collect();
         let (running, gone) = (Vec::new(), Vec::new());
-        let mut this = Self { ends, running, gone, in_force, mirror };
+        let mut this = Self { ends, kept, running, gone, in_force, mirror };
         this.run(forward, args, board);
         this
     }
@@ -52,13 +56,17 @@ impl Ports {
         self.running.iter().chain(&self.gone).map(now).collect()
     }
 
-    /// Unplugs the ports that `wanted` has not, and plugs those that it has in addition.
+    /// Unplugs the ports that `wanted` has not, or in another VLAN, and plugs those that it has in addition: with
+    /// its settings.
     pub(super) fn change_to(
         &mut self, wanted: &ForwardArgs, forward: &mut Forward, tells: &mut Tells, board: &Board,
     ) {
-        let is_same = |one: &DeviceSpec, other: &DeviceSpec| one.to_string() == other.to_string();
+        if let Ok(policy) = Policy::of(wanted) {
+            self.in_force = Settings::of_forwarder(wanted, &policy);
+        }
         for at in (0..self.ends.len()).rev() {
-            if !wanted.ends().iter().any(|end| is_same(end, &self.ends[at])) {
+            if !wanted.ends().iter().any(|end| kept(wanted, end) == self.kept[at]) {
+                self.kept.remove(at);
                 forward.unplug(at);
                 tells.unplug(at);
                 self.gone.insert(0, self.running.remove(at));
@@ -66,7 +74,7 @@ impl Ports {
             }
         }
         for end in wanted.ends() {
-            if self.ends.iter().any(|there| is_same(there, end)) {
+            if self.kept.contains(&kept(wanted, end)) {
                 continue;
             }
             match self.plug(end, wanted, forward, tells) {
@@ -75,6 +83,9 @@ impl Ports {
             }
         }
         self.run(forward, wanted, board);
+        if let Err(error) = board.set(&wanted.set) {
+            complain(&format!("--set {error}"));
+        }
     }
 
     fn plug(
@@ -87,8 +98,16 @@ impl Ports {
         }
         forward.plug(builder, &settings(wanted, &self.in_force))?;
         self.ends.push(end.clone());
+        self.kept.push(kept(wanted, end));
         tells.plug(forward, end, wanted)
     }
+}
+
+/// Returns what a port cannot change while it is plugged: its device, and its VLANs.
+fn kept(args: &ForwardArgs, end: &DeviceSpec) -> String {
+    let name = end.name();
+    let vlans = args.vlan.iter().filter(|(of, _)| *of == name).map(|(_, vlans)| vlans.as_str());
+    std::iter::once(end.to_string().as_str()).chain(vlans).collect::<Vec<_>>().join(" in ")
 }
 
 /// Returns the settings of a forwarder whose directions begin with `in_force`.

@@ -57,7 +57,7 @@ pub fn would_block(error: &PcapError) -> bool {
     matches!(error, PcapError::Write { cause, .. } if cause.kind() == ErrorKind::WouldBlock)
 }
 
-/// Writes the rest, and ends the capture. A reader that takes nothing for [`CLOSING`] is given up.
+/// Writes the rest, and ends the capture. A reader that takes nothing for 0.2 s is given up.
 ///
 /// # Errors
 /// [`PcapError`]: see [`would_block`].

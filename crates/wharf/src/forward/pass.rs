@@ -20,8 +20,6 @@ pub(super) struct Counts {
     unsent: [AtomicU64; Unsent::ALL.len()],
     /// Copies of frames that leave by several ports.
     pub(super) copies: AtomicU64,
-    /// Frames whose sender the switch has no room to remember.
-    pub(super) unlearnt: AtomicU64,
     /// Super-packets that were segmented before the queue, and the segments that went on.
     pub(super) cut: AtomicU64,
     pub(super) pieces: AtomicU64,

@@ -73,15 +73,18 @@ impl Switch {
     pub(super) fn join(
         &self, number: usize, member: Member, settings: &ForwardSettings,
     ) -> Result<(), ForwardError> {
+        let mut told = Vec::new();
         for (at, changes) in wharf_mem::lock(&self.handlers).iter() {
             let name =
                 self.members().get(*at).and_then(Option::as_ref).map_or(String::new(), |of| of.name.clone());
             if let Some(changes) = changes.upgrade()
                 && let Some(out) = member.out(&name, settings)?
             {
-                changes.tell(number, Some(out));
+                told.push((changes, out));
             }
         }
+        // All of them, or none: one may find no memory for a sender.
+        told.into_iter().for_each(|(changes, out)| changes.tell(number, Some(out)));
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         let len = members.len().max(number + 1);
         members.resize_with(len, || None);
@@ -100,6 +103,11 @@ impl Switch {
             .iter()
             .filter_map(|(_, changes)| changes.upgrade())
             .for_each(|changes| changes.tell(number, None));
+        self.forget(number);
+    }
+
+    /// Forgets the stations of a port.
+    pub(super) fn forget(&self, number: usize) {
         self.table.forget(number as u8);
     }
 

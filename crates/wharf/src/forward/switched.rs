@@ -77,7 +77,11 @@ impl Forward {
         let (queues, pollers) =
             (devices.iter().map(Vec::len).max().unwrap_or(1), settings.pollers_of(all, all));
         let mut lines = Lines { settings, ends, pollers, queues, directions, ports, is_switch: true };
-        lines.connect(&switched.switch, &switched.pool, first, devices)?;
+        let count = devices.len();
+        if let Err(error) = lines.connect(&switched.switch, &switched.pool, first, devices) {
+            (first..first + count).for_each(|number| switched.switch.leave(number));
+            return Err(error);
+        }
         switched.numbers.extend(first..first + lines.ports.len());
         self.pollers.extend(lines.pollers);
         self.ports.extend(lines.ports);
@@ -115,8 +119,11 @@ impl Forward {
     /// Takes the port of direction `at` off a switch. Its frames inside come back unsent.
     pub fn unplug(&mut self, at: usize) {
         let Some(switched) = self.switch.as_mut().filter(|_| at < self.directions.len()) else { return };
-        switched.switch.leave(switched.numbers.remove(at));
+        let number = switched.numbers.remove(at);
+        switched.switch.leave(number);
         let (summary, ports) = (self.directions.remove(at).close(), self.ports.remove(at));
+        // Its handler may have learnt stations until it was closed: the next port of this number has none.
+        switched.switch.forget(number);
         summary.queues.iter().for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
         ports.iter().for_each(|port| drop(port.close(Duration::ZERO)));
         switched.gone.push(summary);

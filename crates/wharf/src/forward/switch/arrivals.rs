@@ -78,7 +78,11 @@ impl std::fmt::Debug for Changes {
 
 impl Changes {
     pub(super) fn tell(&self, number: usize, out: Option<Out>) {
-        wharf_mem::lock(&self.outs).push((number, out));
+        let mut outs = wharf_mem::lock(&self.outs);
+        // A port that receives nothing does not keep those that have gone again.
+        outs.retain(|(known, _)| *known != number);
+        outs.push((number, out));
+        drop(outs);
         self.is_due.store(true, Relaxed);
     }
 }
@@ -138,9 +142,8 @@ impl Arrivals {
         })?;
         let may_be_here = || self.switch.may_be_at(&head[6..12], self.port);
         match self.switch.table.see(read.from, self.port, tick, may_be_here) {
-            Seen::Here => {}
+            Seen::Here | Seen::NoRoom => {}
             Seen::NotHere => return Err(Unsent::Spoofed),
-            Seen::NoRoom => add(&self.counts.unlearnt, 1),
         }
         let Wanted::Station(station) = read.to else { return Ok((read, None)) };
         match self.switch.table.port_of(station) {

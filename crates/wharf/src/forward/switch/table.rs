@@ -129,7 +129,13 @@ impl MacTable {
             _ if self.stations(port) >= STATIONS_MAX => return Seen::NoRoom,
             _ => {}
         }
-        match known.or_else(|| place.iter().find(|entry| load(entry) == Entry::NONE)) {
+        let free = || place.iter().find(|entry| load(entry) == Entry::NONE);
+        // Where a station has none, it takes that of a port with more stations than its own: no port can take
+        // the table from the others.
+        let stations_at = |entry: &&AtomicU64| self.stations(load(entry).port());
+        let taken =
+            || place.iter().max_by_key(stations_at).filter(|entry| stations_at(entry) > self.stations(port));
+        match known.or_else(free).or_else(taken) {
             Some(entry) if self.replace(entry, load(entry), seen) => Seen::Here,
             _ => Seen::NoRoom,
         }
@@ -272,6 +278,19 @@ mod tests {
         // They move, all of them, and those that find no room do not.
         let moved = learnt.iter().filter(|&&n| table.see(far(n), 3, 2, || true) == Seen::Here).count();
         assert_eq!((moved, table.stations(2), table.stations(3)), (learnt.len(), 0, STATIONS_MAX));
+    }
+
+    #[test]
+    fn ports_that_fill_the_table_give_way_to_one_with_few_stations() {
+        let table = MacTable::new([1, 2, 3, 4]);
+        let of = |port: u8, n: u32| {
+            Station::new([[2, port].as_slice(), &n.to_be_bytes()].concat().try_into().unwrap(), 7)
+        };
+        for n in 0..200_000 {
+            _ = [2, 3].map(|port| table.see(of(port, n), port, 1, || true));
+        }
+        assert!((0..1000).all(|n| table.see(of(1, n), 1, 1, || true) == Seen::Here));
+        assert_eq!(table.stations(1), 1000);
     }
 
     #[test]
