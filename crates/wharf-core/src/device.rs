@@ -280,11 +280,11 @@ pub const THIN_BUCKETS: usize = 8 * THIN_FLOWS;
 /// The part of each bucket's packets that passes, of `u32::MAX`.
 pub type Passes = [u32; THIN_BUCKETS];
 
-/// Returns the seed of the hash: another one in each process, or a sender could choose flows that share
-/// another's bucket.
+/// Returns the seed of the hash, of 56 bits: another one in each process, or a sender could choose flows that
+/// share another's bucket.
 pub fn thin_seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
-    *SEED.get_or_init(|| RandomState::new().build_hasher().finish())
+    *SEED.get_or_init(|| RandomState::new().build_hasher().finish() >> 8)
 }
 
 /// Returns a packet's bucket: its class, the upper three bits of its DSCP, and its flow. So an urgent flow

@@ -25,10 +25,12 @@ use wharf_sys::xdp::{ShareMap, load_filter};
 pub(crate) const THINNED: &str = "thinned";
 /// Time for which a setting holds.
 const HOLDS_NS: i32 = 1_000_000_000;
-/// First word of the first entry: there is no setting, a new one, one that the program has the time of.
+/// First word of the first entry: there is no setting, a new one, one that the program has the time of. Above
+/// these bits lies the seed of the hash: processes that share a program have one each.
 const NONE: u64 = 0;
 const NEW: u64 = 1;
-const KNOWN: i32 = 2;
+const KNOWN: u64 = 2;
+const STATE_BITS: i32 = 8;
 /// Entries of the map for each queue.
 pub(crate) const ENTRIES: u32 = THIN_BUCKETS as u32 + 1;
 /// Bits of the hash that are not the bucket's.
@@ -121,7 +123,7 @@ pub(crate) fn set(map: &ShareMap, queue: u32, passes: Option<&Passes>) {
     for (at, part) in (first + 1..).zip(passes.into_iter().flatten()) {
         map.set(at, u64::from(*part));
     }
-    map.set(first, passes.map_or(NONE, |_| NEW));
+    map.set(first, passes.map_or(NONE, |_| NEW | thin_seed() << STATE_BITS));
 }
 
 /// Returns the packets of queue `queue` that have been dropped.
@@ -158,11 +160,14 @@ impl Thinner<'_> {
         self.code.copy(R7, R0);
         self.code.load(Double, R8, R7, 0);
         self.code.jump_if_null(R8, self.ends.passed);
+        self.code.copy(HASH, R8);
         self.code.call(KTIME_GET_NS);
         let known = self.code.label();
+        self.code.and(R8, (NEW | KNOWN) as u32);
         self.code.jump_if(R8, NotEqual, NEW as u32, known);
         self.code.store(Double, R7, 8, R0);
-        self.code.set(R8, KNOWN);
+        self.code.set(R8, (NEW ^ KNOWN) as i32);
+        self.code.xor_register(R8, HASH);
         self.code.store(Double, R7, 0, R8);
         self.code.place(known);
         self.code.load(Double, R8, R7, 8);
@@ -218,7 +223,7 @@ impl Thinner<'_> {
         const IP_AT: i16 = BYTES_AT + 4;
         const IPV4_FRAGMENT_MASK: u16 = 0x3fff;
         let (ipv6, ports, known) = (self.code.label(), self.code.label(), self.code.label());
-        self.code.set_wide(HASH, thin_seed());
+        self.code.shift_right(HASH, STATE_BITS);
         if self.begin == PacketBegin::Ip {
             self.load_bytes(0, 24, IP_AT);
             self.code.load(Byte, R0, R10, IP_AT);
