@@ -4,7 +4,7 @@ use super::TraceCounts;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use wharf_devices::pcap::format::{ByteOrder, FileFormat, records_in};
@@ -41,10 +41,13 @@ impl Handoff {
         Self { file, thread: None, state, format, head_bytes: 0, watched, patient: false }
     }
 
-    /// Returns the bytes of the file and of what waits for it, if it is one.
+    /// Returns the bytes of the file and of what waits for it, if it is one, and has not failed: what is missed
+    /// then is in neither.
     pub(super) fn len_bytes(&self) -> Option<u64> {
-        let waiting_bytes = self.state.waiting_bytes.load(Relaxed) as u64;
-        Some(self.watched.as_ref()?.metadata().ok()?.len() + waiting_bytes)
+        // In this order: what waits no more is in the file, or has failed.
+        let waiting_bytes = self.state.waiting_bytes.load(Acquire) as u64;
+        let len_bytes = self.watched.as_ref()?.metadata().ok()?.len() + waiting_bytes;
+        (!self.is_broken()).then_some(len_bytes)
     }
 
     /// Hands all further chunks to a thread.
@@ -136,7 +139,7 @@ fn write_all(
             // Chunks are of whole records, as `PcapOptions::default` has them written.
             counts.miss(records_in(format, ByteOrder::Little, &chunk).1);
         }
-        state.waiting_bytes.fetch_sub(chunk.len(), Relaxed);
+        state.waiting_bytes.fetch_sub(chunk.len(), Release);
     }
 }
 
