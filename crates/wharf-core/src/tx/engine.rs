@@ -66,7 +66,7 @@ pub trait Sink {
     /// Charges `sender` for `bytes` less, while the frames are still out (`skb_orphan`).
     fn release(&mut self, _sender: u16, _bytes: u32) {}
 
-    /// Notes packets that are dropped for lack of room: see [`crate::tx::feeding`].
+    /// Notes packets that are dropped for lack of room: see `tx::feeding`.
     fn note_drops(&self, frames: &[Frame], region: &Region) {
         note_drops(frames, region);
     }
