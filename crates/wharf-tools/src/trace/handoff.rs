@@ -41,8 +41,8 @@ impl Handoff {
         Self { file, thread: None, state, format, head_bytes: 0, watched, patient: false }
     }
 
-    /// Returns the bytes of the file and of what waits for it, if it is one, and has not failed: what is missed
-    /// then is in neither.
+    /// Returns the bytes of the file and of what waits for it, if it is one, and has not failed: what is
+    /// missed then is in neither.
     pub(super) fn len_bytes(&self) -> Option<u64> {
         // In this order: what waits no more is in the file, or has failed.
         let waiting_bytes = self.state.waiting_bytes.load(Acquire) as u64;
