@@ -15,6 +15,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 const SETTLES: Duration = Duration::from_secs(1);
 /// Time in which a port reports a line that is down from the beginning.
 const REPORTED: Duration = Duration::from_millis(700);
+/// Time for which a line is down before that ends a run: the kernel sets an interface down before it deletes it.
+const GOES: Duration = Duration::from_millis(300);
 /// Reasons of packets dropped because the line was down.
 const LINK_DOWN: [&str; 2] = ["link-down", "not-enabled"];
 
@@ -126,10 +128,11 @@ impl Line {
             self.was_up |= !is_away && (has_left || now.saturating_duration_since(self.began) >= REPORTED);
             return (None, None);
         };
+        let down = now.saturating_duration_since(*since);
         if device.on_gone == OnGone::Fail && !self.outlives_down && self.was_up {
-            return (None, Some(why.clone()));
+            return (None, (down >= GOES).then(|| why.clone()));
         }
-        let given_up = self.given_up(device, now.saturating_duration_since(*since), packets);
+        let given_up = self.given_up(device, down, packets);
         (if given_up.is_none() { self.tell(device, now) } else { None }, given_up)
     }
 
@@ -287,6 +290,8 @@ mod tests {
 
         let mut strict = Seen::new(OnGone::Fail, true, 500);
         strict.looks(0, dropped(0));
-        assert_eq!(strict.down(100, Packets::Arriving), (None, line("b0 has no carrier: down")));
+        assert_eq!(strict.down(100, Packets::Arriving), (None, None), "it may be going");
+        assert_eq!(strict.looks(399, Packets::Arriving), (None, None));
+        assert_eq!(strict.looks(400, Packets::Arriving), (None, line("b0 has no carrier: down")));
     }
 }

@@ -19,6 +19,8 @@ use wharf_tools::traffic::{Findings, Latency, Pauses};
 const NO_FAULTS: [&str; 2] = ["closed", INJECTED];
 /// Another such reason, if the receiver hung up because the run was over.
 const HUNG_UP: &str = "link-down";
+/// Reason of packets to an interface that has been deleted.
+const GONE: &str = "gone";
 
 /// The remains of a run.
 pub(super) struct Account<'a> {
@@ -155,13 +157,19 @@ fn device_faults(queues: &[TxQueue], excused: u64, is_cut: bool) -> Vec<String> 
             None => failures.push((reason, count)),
         }
     }
+    // The kernel sets an interface down before it deletes it: of one that has gone, that is no news.
+    let is_gone = failures.iter().any(|(reason, _)| *reason == GONE);
+    let last_error = |queue: &TxQueue| match is_gone {
+        true => queue.counters().last_error_beside_line(),
+        false => queue.counters().last_error(),
+    };
     let failures = failures.into_iter().filter(|(reason, _)| !is_none(reason));
     let failures =
         failures.map(|(reason, count)| (reason, if reason == LOST { count - excused } else { count }));
     let failures = failures.filter(|(_, count)| *count > 0);
     let failures =
         failures.map(|(reason, count)| format!("{count} packet{} failed: {reason}", plural(count)));
-    failures.chain(queues.iter().filter_map(|queue| queue.counters().last_error())).collect()
+    failures.chain(queues.iter().filter_map(last_error)).collect()
 }
 
 fn plural(count: u64) -> &'static str {
