@@ -56,7 +56,7 @@ impl Bounds {
 
     /// True if the limit never binds.
     pub fn is_off(self) -> bool {
-        self.min_bytes == MAX_LIMIT_BYTES
+        (self.min_bytes, self.max_bytes) == (Self::OFF.min_bytes, Self::OFF.max_bytes)
     }
 }
 
@@ -272,7 +272,9 @@ impl Bql {
 
     /// Sets both bounds: see [`Bounds`]. A limit that was off is learnt anew: nothing was learnt while it did not bind.
     pub fn set_bounds(&mut self, bounds: Bounds) {
-        if self.min_limit_bytes == MAX_LIMIT_BYTES && !bounds.is_off() {
+        let before =
+            Bounds { min_bytes: self.min_limit_bytes, max_bytes: self.max_limit_bytes, ..Bounds::LEARN };
+        if before.is_off() && !bounds.is_off() {
             (self.limit_bytes, self.prev_over_limit_bytes) = (0, 0);
             self.lowest_slack_bytes = NO_SLACK_YET;
         }

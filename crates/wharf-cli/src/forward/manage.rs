@@ -16,26 +16,29 @@ pub(super) struct Manager<'a> {
     signals: &'a Signals,
     board: &'a Board,
     reload: Reload<'a>,
+    ports: &'a mut Ports,
     began: Instant,
     status: Live,
 }
 
 impl<'a> Manager<'a> {
     /// Tells that both ends are open.
-    pub(super) fn start(signals: &'a Signals, board: &'a Board, reload: Reload<'a>) -> Self {
+    pub(super) fn start(
+        signals: &'a Signals, board: &'a Board, reload: Reload<'a>, ports: &'a mut Ports,
+    ) -> Self {
         let service = Service::of_environment();
         service.ready();
-        Self { service, signals, board, reload, began: Instant::now(), status: Live::default() }
+        Self { service, signals, board, reload, ports, began: Instant::now(), status: Live::default() }
     }
 
     /// Reloads if a signal has asked for it, and tells what is due. Returns the time by which it is to look
     /// again.
-    pub(super) fn look(&mut self, forward: &mut Forward, ports: &mut Ports, tells: &mut Tells) -> Duration {
+    pub(super) fn look(&mut self, forward: &mut Forward, tells: &mut Tells) -> Duration {
         if self.signals.takes_reload() {
             self.service.reloading();
             let wanted = self.reload.reload(self.signals, self.board);
             if let Some(wanted) = wanted.filter(|args| !args.ports.is_empty()) {
-                ports.change_to(&wanted, forward, tells, self.board);
+                self.ports.change_to(&wanted, forward, tells, self.board);
             }
             self.service.ready();
         }

@@ -67,9 +67,9 @@ pub(super) fn run(
     }
     let meter = Meter::of_process();
     let mut tells = Tells::of(&forward, args)?;
-    let manager = Manager::start(signals, board, Reload::new(origin, args, mirror.as_ref()));
+    let manager = Manager::start(signals, board, Reload::new(origin, args, mirror.as_ref()), &mut ports);
     page.begin(None);
-    let lost = watch(args, outside, &mut forward, (&mut ports, &mut tells), manager);
+    let lost = watch(args, outside, &mut forward, &mut tells, manager);
     page.end(board);
     let (away, time) = (tells.end(), meter.elapsed());
     routed.end();
@@ -149,8 +149,7 @@ fn between(forward: &Forward) -> String {
 
 /// Supervises the run until its end. Returns the error of a device that is lost for good or given up, if one is.
 fn watch(
-    args: &ForwardArgs, outside: &Outside, forward: &mut Forward, (ports, tells): (&mut Ports, &mut Tells),
-    mut manager: Manager<'_>,
+    args: &ForwardArgs, outside: &Outside, forward: &mut Forward, tells: &mut Tells, mut manager: Manager<'_>,
 ) -> Option<String> {
     let (watch, live) = (Watch::new(&outside.signals, args.seconds), Live::default());
     loop {
@@ -168,7 +167,7 @@ fn watch(
         if let Some(given_up) = tells.look(forward) {
             return Some(given_up);
         }
-        let within = manager.look(forward, ports, tells);
+        let within = manager.look(forward, tells);
         let next = watch.look(Duration::ZERO, Duration::ZERO).min(within);
         if watch.is_ending() || forward.is_over() {
             return None;

@@ -311,3 +311,15 @@ fn a_limit_that_was_off_is_learnt_anew() {
     bql.completed(1514, Duration::ZERO).unwrap();
     assert_eq!(bql.limit(), 1514);
 }
+
+#[test]
+fn a_limit_is_off_only_without_an_upper_bound() {
+    let capped = Bounds { max_bytes: 4096, ..Bounds::OFF };
+    assert!(Bounds::OFF.is_off() && !capped.is_off(), "where the bounds cross, the upper one holds");
+    let mut bql = Bql::new(HOLD);
+    bql.set_bounds(capped);
+    bql.queued(1514);
+    bql.completed(1514, Duration::ZERO).unwrap();
+    bql.set_bounds(Bounds::LEARN);
+    assert_eq!(bql.limit(), 4096, "what was learnt under a bound stays");
+}

@@ -227,6 +227,30 @@ fn account(rig: &Rig, router: &Router, ends: &[Port], arrivals: &Arrivals, sent:
     assert!(lost <= by_kernel, "{lost} packets are nowhere");
 }
 
+/// Makes a change, and holds packets to `way` once it is followed.
+fn follow(
+    rig: &Rig, script: &str, way: Way, arrivals: &Mutex<Arrivals>, sent: &AtomicU64, followed: Duration,
+) {
+    // A packet that waits for its neighbour goes the way that there is then.
+    arrivals.lock().expect("no panic").until = 0;
+    rig.sh(script);
+    thread::sleep(followed);
+    let mut now = arrivals.lock().expect("no panic");
+    // Packets that are being sent just now may have been resolved before.
+    (now.way, now.from, now.until) = (way, sent.load(Ordering::Acquire) + AT_ONCE, u64::MAX);
+    assert!(now.faults.is_empty(), "before {script}: {:?}", now.faults);
+}
+
+/// Waits until nothing more has come for a while.
+fn empty(arrivals: &Mutex<Arrivals>) {
+    let seen = || arrivals.lock().expect("no panic").arrived;
+    let mut before = u64::MAX;
+    while before != seen() {
+        before = seen();
+        thread::sleep(Duration::from_millis(500));
+    }
+}
+
 #[test]
 #[ignore = "root"]
 fn whatever_changes_packets_arrive_the_new_way_or_are_counted() {
@@ -242,6 +266,7 @@ fn whatever_changes_packets_arrive_the_new_way_or_are_counted() {
         for i in 1 2; do ip -n $A neigh del 10.$i.0.2 dev a$i; done",
     )
     .expect("namespaces");
+    println!("seed {seed}");
     let has_vlans =
         rig.shell("ip -n $A link add v link a1 type vlan id 2; ip -n $A link del v").status.success();
     let mut topology = Topology { port: 0, macs: [1, 2], addresses: [1, 1], vlan: None };
@@ -263,25 +288,13 @@ fn whatever_changes_packets_arrive_the_new_way_or_are_counted() {
         let (sent, is_over) = (sent.clone(), is_over.clone());
         move || traffic(sender, rate, &sent, &is_over)
     });
-    let (mut random, mut changes, end) =
-        (seed, 0, Instant::now() + Duration::from_secs(seconds.unwrap_or(6)));
+    let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(6));
+    let mut changes = 0;
+    let mut random = seed;
     while Instant::now() < end {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // A packet that waits for its neighbour goes the way that there is then.
-        arrivals.lock().expect("no panic").until = 0;
         let script = topology.change(random >> 24, has_vlans);
-        rig.sh(&script);
-        thread::sleep(followed);
-        let mut now = arrivals.lock().expect("no panic");
-        // Packets that are being sent just now may have been looked up before.
-        (now.way, now.from, now.until) = (topology.way(), sent.load(Ordering::Acquire) + AT_ONCE, u64::MAX);
-        let faults = now.faults.len();
-        drop(now);
-        assert!(
-            faults == 0,
-            "seed {seed}, before {script}: {:?}",
-            arrivals.lock().map(|all| all.faults.clone())
-        );
+        follow(&rig, &script, topology.way(), &arrivals, &sent, followed);
         changes += 1;
         thread::sleep(Duration::from_millis(random >> 58));
     }
@@ -289,13 +302,7 @@ fn whatever_changes_packets_arrive_the_new_way_or_are_counted() {
     sending.join().expect("the sender");
     router.end();
     router.ports().iter().for_each(|(_, port)| _ = port.close(SOON));
-    // The receiving ends are emptied: nothing more has come for a while.
-    let seen = || arrivals.lock().expect("no panic").arrived;
-    let mut before = u64::MAX;
-    while before != seen() {
-        before = seen();
-        thread::sleep(Duration::from_millis(500));
-    }
+    empty(&arrivals);
     ends.iter().for_each(|end| _ = end.close(SOON));
     println!("seed {seed}: {changes} changes, VLANs: {has_vlans}");
     let arrivals = arrivals.lock().expect("no panic");

@@ -14,7 +14,7 @@ mod tests;
 
 use super::pass::{Activity, Counts};
 use super::{ForwardError, ForwardSettings};
-use arrivals::{Arrivals, Budget, Changes, Out};
+use arrivals::{Arrivals, Budget, Changes, Copier, Out};
 pub(super) use frame::Vlans;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -162,8 +162,10 @@ impl Switch {
             changes,
             budget: Budget::new(settings.flood_pps),
             clock,
-            writer: Default::default(),
-            memory: pool.cache(&format!("copies from {name}"))?,
+            copier: Copier {
+                writer: Default::default(),
+                memory: pool.cache(&format!("copies from {name}"))?,
+            },
             activity: activity.clone(),
             counts: counts.clone(),
         };

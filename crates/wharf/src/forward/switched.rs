@@ -54,6 +54,10 @@ impl Forward {
             return Err(fault("a switch", format!("it has 3 to {PORTS_MAX} ports")));
         }
         let (ends, devices) = opened(builders)?;
+        let others_send = |at: usize| (0..ends.len()).any(|other| other != at && ends[other].sends);
+        if !(0..ends.len()).any(|at| ends[at].receives && others_send(at)) {
+            return Err(fault("a switch", "no port receives frames that another could send"));
+        }
         let (all, switch) = (devices.iter().map(Vec::len).sum(), Switch::new());
         let pool = settings.pool_of(&ends, all)?;
         let mut this = Self { pollers: Vec::new(), directions: Vec::new(), ports: Vec::new(), switch: None };

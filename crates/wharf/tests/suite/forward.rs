@@ -31,6 +31,8 @@ fn queues_that_have_no_other_end_are_refused() {
     let refused = Forward::start([wires(), sending(1)], &ForwardSettings::default());
     assert!(matches!(refused, Err(ForwardError::OtherEnd { .. })), "{refused:?}");
     assert!(Forward::start([sending(0), sending(1)], &ForwardSettings::default()).is_err());
+    let refused = Forward::start([sending(1), sending(1), sending(1)], &ForwardSettings::default());
+    assert!(matches!(refused, Err(ForwardError::Port { .. })), "{refused:?}");
 }
 
 /// What the disciplines of a direction share, a rate above all, the other direction has no part of.

@@ -87,6 +87,12 @@ impl Changes {
     }
 }
 
+/// Copies frames, into memory of the switch.
+pub(super) struct Copier {
+    pub(super) writer: SgWriter,
+    pub(super) memory: Cache,
+}
+
 /// See the module.
 pub(super) struct Arrivals {
     pub(super) switch: Arc<Switch>,
@@ -97,8 +103,7 @@ pub(super) struct Arrivals {
     pub(super) changes: Arc<Changes>,
     pub(super) budget: Budget,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) writer: SgWriter,
-    pub(super) memory: Cache,
+    pub(super) copier: Copier,
     pub(super) activity: Arc<Activity>,
     pub(super) counts: Arc<Counts>,
 }
@@ -205,7 +210,7 @@ impl Arrivals {
                     return out.push(packet, &self.counts);
                 }
                 left -= 1;
-                out.push_copy(&packet, (&mut self.writer, &mut self.memory), &self.counts);
+                out.push_copy(&packet, &mut self.copier, &self.counts);
             }
             if retag(&mut packet, (!read.is_tagged).then_some(read.vlan)).is_err() {
                 return self.counts.note(Unsent::NoHeadroom, left as u64 + 1);
@@ -233,11 +238,11 @@ impl Out {
         debug_assert!(pushed.is_ok(), "a burst that was sent has room");
     }
 
-    fn push_copy(&mut self, of: &Packet, (writer, memory): (&mut SgWriter, &mut Cache), counts: &Counts) {
+    fn push_copy(&mut self, of: &Packet, copier: &mut Copier, counts: &Counts) {
         if self.is_full() {
             self.send(counts);
         }
-        if !writer.copy(of, memory, &mut self.staged) {
+        if !copier.writer.copy(of, &mut copier.memory, &mut self.staged) {
             counts.note(Unsent::NoMemory, 1);
         }
     }
