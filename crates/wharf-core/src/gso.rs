@@ -19,5 +19,5 @@ mod work;
 
 pub use limiter::GsoLimiter;
 pub use segmenter::Segmenter;
-pub(crate) use segmenter::completed;
+pub(crate) use segmenter::with_segmenter;
 pub use software::{SegmentJob, SoftwareGso, write_segment};

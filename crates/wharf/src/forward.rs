@@ -113,7 +113,7 @@ pub enum ForwardError {
         /// The device.
         device: String,
     },
-    /// A port of a switch cannot be as it is to be.
+    /// A setting that a port of a switch cannot have.
     #[error("{port}: {what}")]
     Port {
         /// Its device.

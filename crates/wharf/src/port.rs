@@ -40,10 +40,10 @@ pub(crate) use world::World;
 
 /// A device, its pool, its transmit queue and the thread that serves them.
 ///
-/// A clone is another handle to the same port, and so is a receiver. The last handle that is dropped waits
-/// for no thread: another one lets go of the device soon after. (A wire's other end is let go of at once,
-/// after the end of a handler that runs.) ([`Port::close`] returns once it is.) Senders may outlive the port,
-/// and then run the queue themselves.
+/// A clone is another handle to the same port, and so is a receiver. To drop the last
+/// handle does not block: another thread closes the device soon after. (A wire's other end is closed at once,
+/// after the end of a handler that runs.) [`Port::close`] blocks until it is closed. Senders may outlive the
+/// port, and then run the queue themselves.
 ///
 /// ```
 /// use std::time::Duration;

@@ -38,7 +38,7 @@ pub struct Segmenter<D> {
 }
 
 /// Puts `device`, which is attached, into a [`Segmenter`] if there are frames of `pool` that it would not take as they are.
-pub(crate) fn completed(device: TxSide, pool: &PagePool) -> TxSide {
+pub(crate) fn with_segmenter(device: TxSide, pool: &PagePool) -> TxSide {
     let TxInfo { segmentation, checksum, segments_max, .. } = device.info();
     let buffers = SUPER_BYTES.div_ceil(pool.region().data_bytes_max());
     if segmentation && checksum && u32::from(segments_max) >= buffers {

@@ -18,7 +18,7 @@ pub(crate) static KIND: Kind = Kind {
             "multi_queue",
             "Several queues (`IFF_MULTI_QUEUE`), as the interface was made if it exists",
         ).when("on, to use an interface that was made with several queues"),
-        Key::on_off("offload", "Checksum and segmentation offloads (`TUNSETOFFLOAD`)").when("off, if the other side of Wharf takes finished frames only"),
+        Key::on_off("offload", "Checksum and segmentation offloads (`TUNSETOFFLOAD`)").when("off, if the kernel is to segment and to fill in checksums; else Wharf does it for devices that cannot"),
         Key::off_on(
             "persist",
             "The interface outlives this program (`TUNSETPERSIST`); left as it is by default",

@@ -200,15 +200,15 @@ impl PortBuilder {
         self
     }
 
-    /// Sets what is done about a device that stalls; by default it is told alone.
+    /// Sets what is done about a device that stalls; by default it is only reported.
     #[must_use]
     pub fn on_stall(mut self, on_stall: OnStall) -> Self {
         self.common.recovery.on_stall = on_stall;
         self
     }
 
-    /// Sets the time without a completion after which that is done; by default it is done as soon as the stall
-    /// is told.
+    /// Sets how long a stall must last before the action of [`PortBuilder::on_stall`] runs; by default it runs
+    /// at once.
     #[must_use]
     pub fn remedy_after(mut self, time: Duration) -> Self {
         self.common.recovery.remedy_after = Some(time);

@@ -24,7 +24,7 @@ use wharf_core::wait::{Deadline, Wait};
 pub enum State {
     /// Nothing is known to be wrong.
     Up,
-    /// The line is down: frames fail, or wait, until it is up again.
+    /// The link is down: frames fail, or wait, until it is up again.
     Down {
         /// Since when.
         since: Instant,
@@ -51,14 +51,14 @@ pub enum State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The line is down: see [`State::Down`].
+    /// The link is down: see [`State::Down`].
     Down {
         /// Since when.
         since: Instant,
         /// The device's words.
         why: String,
     },
-    /// The line is up again.
+    /// The link is up again.
     Up,
     /// The interface, the peer or the queue has gone: see [`State::Gone`].
     Gone {
@@ -70,8 +70,8 @@ pub enum Event {
     /// The device is closed, to be opened again: a program, or [`OnStall::Reset`](super::OnStall::Reset), has
     /// asked for it.
     Reset,
-    /// The device cannot be opened again yet. Told once in a row for each reason, and not while its interface or
-    /// peer is merely away.
+    /// An attempt to open the device again has failed, and will be repeated. Reported once in a row for each
+    /// reason, and not while its interface or peer is merely away.
     NotYet {
         /// The device's words.
         why: String,

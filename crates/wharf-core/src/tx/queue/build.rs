@@ -171,7 +171,7 @@ impl QueueBuilder {
         device.attach(pool.region().clone())?;
         device.set_patience((qdisc.when_full() != WhenFull::Wait).then_some(PATIENCE));
         setup.device = Description::of(&*device);
-        let mut device = gso::completed(device, pool);
+        let mut device = gso::with_segmenter(device, pool);
         (setup.receives, setup.uses_bands) = (device.rx().is_some(), qdisc.uses_bands());
         setup.limit_unit = device.info().limit_unit;
         let counters = Arc::new(QueueCounters::default());
