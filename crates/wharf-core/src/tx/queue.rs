@@ -62,8 +62,10 @@ impl TxQueue {
     /// Puts `qdisc`, which is empty, in the place of the discipline, also under traffic. Packets inside go into it; those for which it
     /// has no room fail, and are counted as [`QDISC_CHANGED`](crate::qdisc::QDISC_CHANGED). Statistics begin anew.
     pub fn set_qdisc(&self, qdisc: Box<dyn Qdisc>) {
-        if self.shared.setup().uses_bands && qdisc.uses_bands() {
+        if qdisc.uses_bands() {
             self.shared.set_dscp_bands(qdisc.dscp_bands());
+            self.shared.waiters().use_bands();
+            self.shared.sender_settings().use_bands();
         }
         drop(self.shared.change(|changes| changes.set_qdisc(qdisc)));
     }

@@ -80,6 +80,7 @@ pub struct Sender {
     ready_watch: Option<Watch>,
     /// See [`TxQueue::set_drop_tail`](crate::queue::TxQueue::set_drop_tail).
     is_drop_tail: bool,
+    uses_bands: bool,
     /// The last change of the queue's settings that this sender has put into force.
     settings_version: u32,
     /// The flood that its queue knows to come by it.
@@ -231,7 +232,7 @@ impl Sender {
         if !burst.batch_mut().is_of(self.cache.charge()) {
             self.charge(burst)?;
         }
-        if self.shared.setup().uses_bands {
+        if self.uses_bands {
             self.classify(burst.batch_mut());
         }
         Ok(())
@@ -247,6 +248,7 @@ impl Sender {
         }
         self.credit.set_max_bytes(settings.small_queue_bytes());
         self.is_drop_tail = settings.is_drop_tail();
+        self.uses_bands = settings.uses_bands();
         if !self.goes_on_blocking() {
             self.settings_version = version;
         }

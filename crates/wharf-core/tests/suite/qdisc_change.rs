@@ -12,6 +12,7 @@ use wharf_core::qdisc::{
     Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Prio, QDISC_CHANGED, Qdisc, Rate, RootQdisc, Tbf,
 };
 use wharf_core::queue::TxQueue;
+use wharf_core::sender::Sender;
 use wharf_core::wait::Wait;
 use wharf_mem::Batch;
 use wharf_testkit::gate::{Control, Gate};
@@ -114,6 +115,33 @@ fn new_bands_count_although_senders_do_not_classify() {
     let number = |frame| pool.region().bytes(frame).unwrap()[49];
     assert_eq!(out.frames().iter().map(number).collect::<Vec<_>>(), [2, 4, 1, 3]);
     cache.give(&mut out).unwrap();
+}
+
+/// Sends a packet of that TOS by the queue's policy. Returns true if it was accepted.
+fn takes(sender: &mut Sender, tos: u8, number: u64) -> bool {
+    let mut burst = numbered(sender, number, 1, 64);
+    for packet in burst.iter_mut() {
+        write_packet(packet, 1, tos, number);
+    }
+    let sent = sender.submit(&mut burst, Wait::Never).unwrap();
+    assert_eq!(sent.accepted + sent.dropped + sent.left, 1);
+    sent.accepted == 1
+}
+
+#[test]
+fn full_band_of_a_new_discipline_holds_up_no_other_band() {
+    let pool = pool(128);
+    let (gate, control) = Gate::new(1);
+    let queue = builder(&pool, gate).qdisc(fifo(100)).lane_frames(8).small_queues(None).build().unwrap();
+    let mut sender = queue.sender("before").unwrap();
+    queue.set_drop_tail(true);
+    assert!(takes(&mut sender, 0, 0));
+    queue.set_qdisc(Box::new(Prio::new(4)));
+    let accepted = (1..40).filter(|&number| takes(&mut sender, 0, number)).count();
+    assert!(accepted < 39, "best effort is full");
+    assert!(takes(&mut sender, 46 << 2, 40), "the urgent band is empty");
+    assert!(!takes(&mut sender, 0, 41));
+    drained(&queue, &control);
 }
 
 #[test]

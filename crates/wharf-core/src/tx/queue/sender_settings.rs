@@ -13,14 +13,17 @@ pub(crate) struct SenderSettings {
     /// The most bytes that one sender may have inside; 0 for no limit.
     small_queue_bytes: AtomicU32,
     is_drop_tail: AtomicBool,
+    /// The discipline has bands, or one had: senders classify.
+    uses_bands: AtomicBool,
 }
 
 impl SenderSettings {
-    pub(super) fn new(small_queue_bytes: Option<u32>) -> Self {
+    pub(super) fn new(small_queue_bytes: Option<u32>, uses_bands: bool) -> Self {
         Self {
             version: AtomicU32::new(0),
             small_queue_bytes: AtomicU32::new(small_queue_bytes.unwrap_or(0)),
             is_drop_tail: AtomicBool::new(false),
+            uses_bands: AtomicBool::new(uses_bands),
         }
     }
 
@@ -43,6 +46,17 @@ impl SenderSettings {
     /// True if senders drop packets that do not fit, false if they wait.
     pub(crate) fn is_drop_tail(&self) -> bool {
         self.is_drop_tail.load(Ordering::Relaxed)
+    }
+
+    /// True if senders give each frame its band.
+    pub(crate) fn uses_bands(&self) -> bool {
+        self.uses_bands.load(Ordering::Relaxed)
+    }
+
+    /// Has senders classify from now on. There is no way back: lanes would hold frames of both kinds.
+    pub(super) fn use_bands(&self) {
+        self.uses_bands.store(true, Ordering::Relaxed);
+        self.note_change();
     }
 
     pub(super) fn set_small_queue_bytes(&self, bytes: Option<u32>) {

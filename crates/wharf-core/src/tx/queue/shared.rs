@@ -103,7 +103,7 @@ impl Shared {
         };
         let shared = Arc::new(Self {
             cell: OwnerCell::new(state),
-            sender_settings: SenderSettings::new(setup.small_queue_bytes),
+            sender_settings: SenderSettings::new(setup.small_queue_bytes, setup.uses_bands),
             tsq_window: TsqWindow::new(),
             dscp_bands,
             full_bands: AtomicU32::new(0),

@@ -48,8 +48,8 @@ enum Message {
     Waits(Arc<Waiter>),
     /// A listed waiter has left, served or not.
     Leaves {
-        need: Need,
         place: u16,
+        list: usize,
         ticket: u64,
     },
 }
@@ -86,8 +86,8 @@ pub(crate) struct Waiters {
     tickets: [ListedTickets; BANDS],
     /// No owner takes messages any more.
     is_over: AtomicBool,
-    /// The discipline has bands; otherwise all senders wait in one list.
-    uses_bands: bool,
+    /// The discipline has bands, or one had; otherwise all senders wait in one list.
+    uses_bands: AtomicBool,
     counters: Arc<QueueCounters>,
 }
 
@@ -109,13 +109,22 @@ impl Waiters {
             lists: Mutex::default(),
             tickets: Default::default(),
             is_over: AtomicBool::new(false),
-            uses_bands,
+            uses_bands: AtomicBool::new(uses_bands),
             counters,
         }
     }
 
+    /// Has senders wait by band from now on.
+    pub(crate) fn use_bands(&self) {
+        self.uses_bands.store(true, SeqCst);
+    }
+
+    fn uses_bands(&self) -> bool {
+        self.uses_bands.load(SeqCst)
+    }
+
     fn list_of(&self, band: u8) -> usize {
-        if self.uses_bands { usize::from(band).min(BANDS - 1) } else { 0 }
+        if self.uses_bands() { usize::from(band).min(BANDS - 1) } else { 0 }
     }
 
     /// Registers the sender at `place`. The owner lists it once it is told by WAIT.
@@ -131,8 +140,9 @@ impl Waiters {
             return None;
         }
         let Need::Space { band, .. } = waiter.need else { return Some(0) };
-        let tickets = &self.tickets[self.list_of(band)];
-        let ticket = waiter.ticket().unwrap_or_else(|| tickets.next.load(SeqCst));
+        let listed = waiter.ticket();
+        let tickets = &self.tickets[if listed.is_some() { waiter.list() } else { self.list_of(band) }];
+        let ticket = listed.unwrap_or_else(|| tickets.next.load(SeqCst));
         Some(ticket.saturating_sub(tickets.first.load(SeqCst)) as usize)
     }
 
@@ -146,7 +156,8 @@ impl Waiters {
         if let Some(ticket) = waiter.ticket()
             && (is_promised || !was_served)
         {
-            self.inbox.push(Message::Leaves { need: waiter.need, place: waiter.place, ticket });
+            let (place, list) = (waiter.place, waiter.list());
+            self.inbox.push(Message::Leaves { place, list, ticket });
         }
         if self.is_over.load(SeqCst) {
             drop(self.inbox.take());
@@ -165,10 +176,8 @@ impl Waiters {
                     };
                     lists.list(list, waiter);
                 }
-                Message::Leaves { need: Need::Space { band, .. }, ticket, .. } => {
-                    lists.leave_band(ticket, self.list_of(band));
-                }
-                Message::Leaves { place, ticket, .. } => lists.leave_returns(ticket, place),
+                Message::Leaves { list: BANDS, place, ticket } => lists.leave_returns(ticket, place),
+                Message::Leaves { list, ticket, .. } => lists.leave_band(ticket, list),
             }
         }
     }
@@ -198,7 +207,7 @@ impl Waiters {
             lists.serve_band(band, space, is_empty, returned_to);
             full |= u32::from(!lists.bands[band].is_empty()) << band;
         }
-        if full != 0 && !self.uses_bands {
+        if full != 0 && !self.uses_bands() {
             full = ALL_BANDS;
         }
         while let Some(place) = lists.fresh.pop().or_else(|| returned_to.next_returned()) {

@@ -44,7 +44,7 @@ impl Sender {
         let theirs = Lane { frames: lane_out, return_ring: Some(LaneReturnRing::new(ring_in, &setup.pool)) };
         let settings = shared.sender_settings();
         let settings_version = settings.version();
-        let is_drop_tail = settings.is_drop_tail();
+        let (is_drop_tail, uses_bands) = (settings.is_drop_tail(), settings.uses_bands());
         let credit = Credit::new(settings.small_queue_bytes(), setup.index_start, setup.clock.now_ns());
         let biased = if setup.run_observer.is_some() { BiasedOwner::never() } else { BiasedOwner::new() };
         let (shared, bit) = (shared.clone(), ready_bit(at));
@@ -66,6 +66,7 @@ impl Sender {
             readiness: Arc::default(),
             ready_watch: None,
             is_drop_tail,
+            uses_bands,
             settings_version,
             flood: None,
             counters,

@@ -289,7 +289,7 @@ impl Sender {
         if self.credit.is_waived() {
             return batch.len();
         }
-        let has_bands = self.shared.setup().uses_bands;
+        let has_bands = self.uses_bands;
         self.renewed_credit().admitted(batch, |frame| has_bands && dscp::band_of(frame) == 0)
     }
 

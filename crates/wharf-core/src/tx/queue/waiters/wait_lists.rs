@@ -34,7 +34,7 @@ impl WaitLists {
     /// Adds `waiter` to the end of band `list`, or to those that wait for completions.
     pub(super) fn list(&mut self, list: usize, waiter: Arc<Waiter>) {
         // The ticket is never another one's: a sender that leaves now may name it.
-        waiter.set_ticket(self.next_tickets[list]);
+        waiter.set_ticket(list, self.next_tickets[list]);
         self.next_tickets[list] += 1;
         if waiter.has_left() {
             return self.drop_later(waiter);

@@ -32,11 +32,14 @@ pub(crate) struct Waiter {
     progress: AtomicU8,
     /// Its number in its list, by arrival.
     ticket: AtomicU64,
+    /// The list, once it has a ticket.
+    list: AtomicU8,
 }
 
 impl Waiter {
     pub(super) fn new(place: u16, need: Need, wake: Arc<dyn Wake>) -> Self {
-        Self { place, need, wake, progress: AtomicU8::new(WAITS), ticket: AtomicU64::new(UNLISTED) }
+        let (progress, ticket, list) = (AtomicU8::new(WAITS), AtomicU64::new(UNLISTED), AtomicU8::new(0));
+        Self { place, need, wake, progress, ticket, list }
     }
 
     /// Its ticket; `None` if no owner has listed it.
@@ -44,7 +47,13 @@ impl Waiter {
         Some(self.ticket.load(SeqCst)).filter(|&ticket| ticket != UNLISTED)
     }
 
-    pub(super) fn set_ticket(&self, ticket: u64) {
+    /// The list of its ticket: senders may classify only since it was listed.
+    pub(super) fn list(&self) -> usize {
+        self.list.load(SeqCst).into()
+    }
+
+    pub(super) fn set_ticket(&self, list: usize, ticket: u64) {
+        self.list.store(list as u8, SeqCst);
         self.ticket.store(ticket, SeqCst);
     }
 
