@@ -35,13 +35,13 @@ against_receive() { # CAPTURE
 }
 
 busy_polling() { # the receiver's own calls drive the driver
-  receive busy xdp:vb,busy-poll=20 --count 20000 --poll busy
-  send replay --size 100 --count 20000 --rate 100kpps
+  receive busy xdp:vb,busy-poll=20 --count 10000 --poll busy
+  send replay --size 100 --count 10000 --rate 20kpps # on a busy machine the receiver may not run for 50 ms
   ended busy $pid
   [ $code -eq 0 ] || die "busy polling: exit code $code"
-  holds busy 'busy["packets"] == 20000 and busy["drops"]["total"] == 0 and busy["pool"]["out"] == 0'
+  holds busy 'busy["packets"] == 10000 and busy["drops"]["total"] == 0 and busy["pool"]["out"] == 0'
   refused unprivileged "busy-poll=0" setpriv --bounding-set=-net_admin "$wharf" receive --from xdp:va,busy-poll=20,promisc=off --seconds 5
-  echo "busy polling: 20000 frames; one line without CAP_NET_ADMIN"
+  echo "busy polling: 10000 frames; one line without CAP_NET_ADMIN"
 }
 
 batching() { # packets per doorbell, which is one system call each

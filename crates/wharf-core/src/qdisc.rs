@@ -18,6 +18,7 @@
 //! `contract::check` tries these on any discipline.
 
 mod backpressure;
+mod buffers;
 mod built_in;
 mod codel;
 mod context;

@@ -2,7 +2,7 @@
 
 use super::{Backpressure, QdiscContext, Rate, WhenFull};
 use crate::dscp::DscpBands;
-use wharf_mem::{Batch, Frame};
+use wharf_mem::{Batch, Frame, Region};
 
 /// The bounds of one [`Qdisc::dequeue`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +58,10 @@ pub trait Qdisc: Send {
     fn when_full(&self) -> WhenFull {
         WhenFull::Wait
     }
+
+    /// Bounds the memory that super-packets take in it, where its limit drops: by a part of `region`, whose frames
+    /// they are of. Called once, while it is empty.
+    fn bound_memory(&mut self, _region: &Region) {}
 
     /// Drops frames beyond a limit that drops. Called before the owner leaves, if [`Qdisc::backpressure`]
     /// reports a full band.
@@ -142,6 +146,10 @@ impl<Q: Qdisc + ?Sized> Qdisc for Box<Q> {
 
     fn when_full(&self) -> WhenFull {
         (**self).when_full()
+    }
+
+    fn bound_memory(&mut self, region: &Region) {
+        (**self).bound_memory(region);
     }
 
     fn trim(&mut self, cx: &mut QdiscContext<'_>) {

@@ -8,6 +8,7 @@
 //!
 //! The packets are in a binary heap of a fixed size, so that a packet costs the logarithm of their number.
 
+use super::buffers::Buffers;
 use super::fq_codel::FLOWS_MAX;
 use super::registry::{Order, QUEUE_PACKETS_MAX, QdiscKind, QdiscSetup, QdiscSpec};
 use super::store::move_within;
@@ -16,7 +17,7 @@ use crate::options::Key;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::time::Duration;
-use wharf_mem::{Batch, Frame, Times};
+use wharf_mem::{Batch, Frame, Region, Times};
 
 /// The reason of packets that had expired when their turn came.
 pub const EXPIRED: &str = "expired";
@@ -158,6 +159,7 @@ pub struct Edt {
     heap: BinaryHeap<Waiting>,
     /// Packets that fit: the limit, and one lane per sender.
     capacity: usize,
+    buffers: Buffers,
     /// Packets inside by flow; empty without a limit of a flow.
     flows: Box<[u32]>,
     arrivals: u64,
@@ -177,6 +179,7 @@ impl Edt {
             options,
             heap: BinaryHeap::with_capacity(options.limit_packets),
             capacity: options.limit_packets,
+            buffers: Buffers::default(),
             flows: vec![0; flows as usize].into_boxed_slice(),
             arrivals: 0,
             late_ns_max: 0,
@@ -200,6 +203,7 @@ impl Edt {
             }
             self.flows[flow as usize] += 1;
         }
+        self.buffers.enter(frame.len_bytes());
         self.heap.push(Waiting { depart_ns, arrival: self.arrivals, expire_ns, flow, frame });
         self.arrivals += 1;
     }
@@ -210,6 +214,7 @@ impl Edt {
             return None;
         }
         let waiting = self.heap.pop()?;
+        self.buffers.leave(waiting.frame.len_bytes());
         if let Some(inside) = self.flows.get_mut(waiting.flow as usize) {
             *inside -= 1;
         }
@@ -217,7 +222,7 @@ impl Edt {
     }
 
     fn is_over(&self) -> bool {
-        self.heap.len() > self.options.limit_packets
+        self.heap.len() > self.options.limit_packets || self.buffers.are_over()
     }
 }
 
@@ -273,6 +278,10 @@ impl Qdisc for Edt {
 
     fn when_full(&self) -> WhenFull {
         self.options.when_full
+    }
+
+    fn bound_memory(&mut self, region: &Region) {
+        self.buffers.bound(region);
     }
 
     /// Drops those that would leave first: they are the oldest, if all wait for the same time.

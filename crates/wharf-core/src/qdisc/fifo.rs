@@ -3,7 +3,7 @@
 use super::registry::{Order, QUEUE_PACKETS, QUEUE_PACKETS_MAX, QdiscKind};
 use super::store::Store;
 use super::{Backpressure, DROP_HEAD, Limit, Qdisc, QdiscContext, WhenFull};
-use wharf_mem::{Batch, Frame};
+use wharf_mem::{Batch, Frame, Region};
 
 /// `fifo` of a registry.
 pub(super) const KIND: QdiscKind = QdiscKind {
@@ -44,6 +44,8 @@ const STORED_FRAMES_MAX: u64 = 1 << 16;
 pub struct Fifo {
     store: Store,
     limit: FifoLimit,
+    /// The packets that it holds at most, whatever their bytes.
+    limit_packets: usize,
     when_full: WhenFull,
 }
 
@@ -56,11 +58,11 @@ impl Fifo {
             FifoLimit::Packets(packets) => FifoLimit::Packets(packets.clamp(1, QUEUE_PACKETS_MAX)),
             FifoLimit::Bytes(bytes) => FifoLimit::Bytes(bytes.max(1)),
         };
-        let frames = match limit {
+        let limit_packets = match limit {
             FifoLimit::Packets(packets) => packets,
             FifoLimit::Bytes(bytes) => (bytes / ASSUMED_FRAME_BYTES).clamp(64, STORED_FRAMES_MAX) as usize,
         };
-        Self { store: Store::with_capacity(frames), limit, when_full: WhenFull::Wait }
+        Self { store: Store::with_capacity(limit_packets), limit, limit_packets, when_full: WhenFull::Wait }
     }
 
     /// Sets what its limit does.
@@ -72,25 +74,20 @@ impl Fifo {
 
     /// True if it holds more than its limit.
     fn is_over(&self) -> bool {
-        match self.limit {
-            FifoLimit::Packets(packets) => self.store.frames.len() > packets,
-            FifoLimit::Bytes(bytes) => self.store.bytes > bytes,
-        }
+        let is_over_bytes = matches!(self.limit, FifoLimit::Bytes(bytes) if self.store.bytes > bytes);
+        self.len() > self.limit_packets || is_over_bytes || self.store.buffers.are_over()
     }
 
     fn room(&self) -> usize {
         match self.limit {
-            FifoLimit::Packets(packets) => packets.saturating_sub(self.len()),
             FifoLimit::Bytes(bytes) if self.store.bytes >= bytes => 0,
-            FifoLimit::Bytes(_) => self.store.capacity - self.len(),
+            _ => self.limit_packets.saturating_sub(self.len()),
         }
     }
 
     fn has_drained(&self) -> bool {
-        match self.limit {
-            FifoLimit::Packets(packets) => self.len() <= packets / 2,
-            FifoLimit::Bytes(bytes) => self.store.bytes <= bytes / 2,
-        }
+        let is_long = matches!(self.limit, FifoLimit::Bytes(bytes) if self.store.bytes > bytes / 2);
+        self.len() <= self.limit_packets / 2 && !is_long
     }
 }
 
@@ -132,6 +129,10 @@ impl Qdisc for Fifo {
 
     fn when_full(&self) -> WhenFull {
         self.when_full
+    }
+
+    fn bound_memory(&mut self, region: &Region) {
+        self.store.buffers.bound(region);
     }
 
     fn trim(&mut self, cx: &mut QdiscContext<'_>) {

@@ -17,7 +17,7 @@ use super::{Backpressure, Limit, Qdisc, QdiscContext, WhenFull};
 use crate::options::Key;
 use std::iter::successors;
 use std::time::Duration;
-use wharf_mem::{Batch, Frame};
+use wharf_mem::{Batch, Frame, Region};
 
 /// The reason of frames dropped because the limit is reached.
 pub const OVERLIMIT: &str = "overlimit";
@@ -265,6 +265,22 @@ impl FqCodel {
         }
     }
 
+    /// Takes a packet of the next flow, whatever its time.
+    fn next_in_turn(&mut self) -> Option<Frame> {
+        loop {
+            let is_new = self.new.head != NONE;
+            let at = if is_new { self.new.head } else { self.old.head };
+            let flow = self.flows.get_mut(at as usize)?;
+            if let Some(timed) = self.slab.pop(&mut flow.packets) {
+                self.move_to_old(is_new);
+                return Some(timed.frame);
+            }
+            flow.on = On::None;
+            let list = if is_new { &mut self.new } else { &mut self.old };
+            list.pop(&self.flows);
+        }
+    }
+
     /// Moves the first flow of a list to the end of the old ones.
     fn move_to_old(&mut self, is_new: bool) {
         let list = if is_new { &mut self.new } else { &mut self.old };
@@ -286,7 +302,9 @@ impl FqCodel {
     }
 
     fn is_over(&self) -> bool {
-        self.slab.len() > self.options.limit_packets || self.slab.bytes() > self.options.memory_limit_bytes
+        let FqCodelOptions { limit_packets, memory_limit_bytes, .. } = self.options;
+        let slab = &self.slab;
+        slab.len() > limit_packets || slab.bytes() > memory_limit_bytes || slab.buffers.are_over()
     }
 }
 
@@ -339,6 +357,10 @@ impl Qdisc for FqCodel {
         self.options.when_full
     }
 
+    fn bound_memory(&mut self, region: &Region) {
+        self.slab.buffers.bound(region);
+    }
+
     /// Drops from the head of the flow with the most bytes, up to half of them at a time (`fq_codel_drop`).
     fn trim(&mut self, cx: &mut QdiscContext<'_>) {
         while self.options.when_full == WhenFull::DropHead && self.is_over() {
@@ -358,10 +380,9 @@ impl Qdisc for FqCodel {
         }
     }
 
+    /// A packet of each flow in turn: what a smaller discipline then has no room for is the end of the longest.
     fn purge(&mut self, to: &mut Batch) {
-        for flow in &mut self.flows {
-            to.fill_by(|| Some(self.slab.pop(&mut flow.packets)?.frame));
-        }
+        to.fill_by(|| self.next_in_turn());
     }
 
     fn can_bypass(&self) -> bool {

@@ -3,12 +3,13 @@
 //! The kernel's `pfifo_fast`: three bands, filled by priority or DSCP (`classify`). A full band holds back
 //! the senders of that band only.
 
+use super::buffers::Buffers;
 use super::registry::{Order, QUEUE_PACKETS, QUEUE_PACKETS_MAX, QdiscKind, QdiscSpec};
 use super::store::Store;
 use super::{Backpressure, DROP_HEAD, Limit, Qdisc, QdiscContext, WhenFull};
 use crate::dscp::{self, DscpBands};
 use crate::options::{Key, Values};
-use wharf_mem::{Batch, Frame};
+use wharf_mem::{Batch, Frame, Region};
 
 const BANDS: usize = 3;
 
@@ -86,11 +87,16 @@ impl Prio {
         usize::from(dscp::band_of(frame)).min(BANDS - 1)
     }
 
+    /// True if super-packets of all bands take more memory than they may.
+    fn is_over_memory(&self) -> bool {
+        Buffers::are_over_in(self.bands.iter().map(|band| &band.buffers))
+    }
+
     fn backpressure_of(&self, band: &Store) -> Backpressure {
         let (len, limit) = (band.frames.len(), self.limit_packets);
         match self.when_full {
             WhenFull::Wait => Backpressure::of_all(limit.saturating_sub(len), len <= limit / 2),
-            WhenFull::DropHead => Backpressure::of_dropping(len > limit),
+            WhenFull::DropHead => Backpressure::of_dropping(len > limit || self.is_over_memory()),
         }
     }
 }
@@ -147,6 +153,10 @@ impl Qdisc for Prio {
         self.when_full
     }
 
+    fn bound_memory(&mut self, region: &Region) {
+        self.bands.iter_mut().for_each(|band| band.buffers.bound(region));
+    }
+
     fn trim(&mut self, cx: &mut QdiscContext<'_>) {
         if self.when_full != WhenFull::DropHead {
             return;
@@ -156,6 +166,11 @@ impl Qdisc for Prio {
                 let Some(oldest) = band.pop() else { break };
                 cx.drop(oldest, DROP_HEAD);
             }
+        }
+        while self.is_over_memory() {
+            let last = self.bands.iter_mut().rev().find(|band| band.buffers.are_several());
+            let Some(oldest) = last.and_then(Store::pop) else { break };
+            cx.drop(oldest, DROP_HEAD);
         }
     }
 

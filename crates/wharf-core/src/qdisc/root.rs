@@ -37,9 +37,10 @@ impl std::fmt::Debug for RootQdisc {
 
 impl RootQdisc {
     /// For an empty discipline and frames of `region`.
-    pub fn new(qdisc: Box<dyn Qdisc>, region: &Arc<Region>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(mut qdisc: Box<dyn Qdisc>, region: &Arc<Region>, clock: Arc<dyn Clock>) -> Self {
         // No more can be dropped than there are.
         let dropped = Dropped::with_capacity(region.spec().frames as usize);
+        qdisc.bound_memory(region);
         Self {
             qdisc,
             region: region.clone(),
@@ -81,6 +82,7 @@ impl RootQdisc {
     #[doc(hidden)]
     pub fn replace(&mut self, mut qdisc: Box<dyn Qdisc>, classified: bool, passing: &mut Batch) {
         qdisc.reserve(self.reserved);
+        qdisc.bound_memory(&self.region);
         self.bands = (qdisc.uses_bands() && !classified).then(|| qdisc.dscp_bands());
         let mut before = std::mem::replace(&mut self.qdisc, qdisc);
         self.begin();

@@ -4,6 +4,7 @@
 //! For disciplines with a queue per flow: a packet in any queue takes one entry, and after set-up nothing is
 //! allocated.
 
+use super::buffers::Buffers;
 use wharf_mem::Frame;
 
 /// Ends a list.
@@ -52,11 +53,13 @@ pub(super) struct Slab {
     free: u32,
     len: usize,
     bytes: u64,
+    pub(super) buffers: Buffers,
 }
 
 impl Slab {
     pub(super) fn with_capacity(frames: usize) -> Self {
-        let mut slab = Self { entries: Vec::new(), free: NONE, len: 0, bytes: 0 };
+        let mut slab =
+            Self { entries: Vec::new(), free: NONE, len: 0, bytes: 0, buffers: Buffers::default() };
         slab.reserve(frames);
         slab
     }
@@ -94,6 +97,7 @@ impl Slab {
         list.bytes += timed.wire_bytes;
         self.bytes += timed.wire_bytes;
         self.len += 1;
+        self.buffers.enter(timed.frame.len_bytes());
         entry.timed = Some(timed);
         match std::mem::replace(&mut list.tail, slot) {
             NONE => list.head = slot,
@@ -113,6 +117,7 @@ impl Slab {
         list.bytes -= timed.wire_bytes;
         self.bytes -= timed.wire_bytes;
         self.len -= 1;
+        self.buffers.leave(timed.frame.len_bytes());
         Some(timed)
     }
 

@@ -1,6 +1,7 @@
 //! `Store`: a first-in first-out list of frames whose capacity is fixed until it is reserved.
 
 use super::Limit;
+use super::buffers::Buffers;
 use std::collections::VecDeque;
 use wharf_mem::{Batch, Frame};
 
@@ -10,11 +11,12 @@ pub(super) struct Store {
     pub(super) frames: VecDeque<Frame>,
     pub(super) bytes: u64,
     pub(super) capacity: usize,
+    pub(super) buffers: Buffers,
 }
 
 impl Store {
     pub(super) fn with_capacity(capacity: usize) -> Self {
-        Self { frames: VecDeque::with_capacity(capacity), bytes: 0, capacity }
+        Self { frames: VecDeque::with_capacity(capacity), bytes: 0, capacity, buffers: Buffers::default() }
     }
 
     pub(super) fn reserve(&mut self, frames: usize) {
@@ -29,6 +31,7 @@ impl Store {
             return Err(frame);
         }
         self.bytes += u64::from(frame.len_bytes());
+        self.buffers.enter(frame.len_bytes());
         self.frames.push_back(frame);
         Ok(())
     }
@@ -36,12 +39,15 @@ impl Store {
     pub(super) fn pop(&mut self) -> Option<Frame> {
         let frame = self.frames.pop_front()?;
         self.bytes -= u64::from(frame.len_bytes());
+        self.buffers.leave(frame.len_bytes());
         Some(frame)
     }
 
     /// Moves frames within `limit`; returns the number of frames and bytes moved.
     pub(super) fn drain(&mut self, to: &mut Batch, limit: Limit) -> (usize, u64) {
-        let (moved, moved_bytes) = move_within(to, limit, || self.frames.pop_front());
+        let Self { frames, buffers, .. } = self;
+        let (moved, moved_bytes) =
+            move_within(to, limit, || frames.pop_front().inspect(|frame| buffers.leave(frame.len_bytes())));
         self.bytes -= moved_bytes;
         (moved, moved_bytes)
     }

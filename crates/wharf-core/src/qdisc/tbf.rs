@@ -12,7 +12,7 @@
 
 use super::rate_group::{Member, RateGroup};
 use super::{Backpressure, DscpBands, EXPIRED, Limit, Qdisc, QdiscContext, WhenFull};
-use wharf_mem::{Batch, Frame};
+use wharf_mem::{Batch, Frame, Region};
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 /// The cost of a byte.
@@ -270,6 +270,10 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
 
     fn when_full(&self) -> WhenFull {
         self.inner.when_full()
+    }
+
+    fn bound_memory(&mut self, region: &Region) {
+        self.inner.bound_memory(region);
     }
 
     fn trim(&mut self, cx: &mut QdiscContext<'_>) {

@@ -37,6 +37,7 @@ mod small_queues;
 mod source;
 mod spread;
 mod starved;
+mod super_packets;
 mod tasks;
 mod tbf;
 mod threads;

@@ -10,6 +10,7 @@ use wharf_core::pool::PagePool;
 use wharf_core::qdisc::contract::{ManualClock, write_packet};
 use wharf_core::qdisc::{
     Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Prio, QDISC_CHANGED, Qdisc, Rate, RootQdisc, Tbf,
+    WhenFull,
 };
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::Sender;
@@ -142,6 +143,40 @@ fn full_band_of_a_new_discipline_holds_up_no_other_band() {
     assert!(takes(&mut sender, 46 << 2, 40), "the urgent band is empty");
     assert!(!takes(&mut sender, 0, 41));
     drained(&queue, &control);
+}
+
+#[test]
+fn sparse_flows_stay_in_a_smaller_discipline() {
+    let limited = |limit_packets| {
+        let options = FqCodelOptions { limit_packets, when_full: WhenFull::DropHead, ..Default::default() };
+        Box::new(FqCodel::new(options))
+    };
+    let pool = pool(512);
+    let mut root = RootQdisc::new(limited(500), pool.region(), Arc::new(ManualClock::default()));
+    let mut cache = pool.cache("test").unwrap();
+    let mut batch = Batch::new(1);
+    // Whatever the index of each flow.
+    for (flow, number) in (0..250).map(|number| (0, number)).chain((1..20).map(|flow| (flow, 0))) {
+        cache.take(&mut batch, 1, 64).unwrap();
+        write_packet(pool.region().bytes_mut(&mut batch.frames_mut()[0]).unwrap(), flow, 0, number);
+        root.enqueue(&mut batch);
+    }
+    root.replace(limited(50), false, &mut Batch::new(64));
+    let (mut home, mut dropped) = (Batch::new(256), 0);
+    _ = root.take_dropped(&mut home, |(_, count)| dropped += count);
+    assert_eq!((dropped, home.len()), (269 - 50, 269 - 50));
+    let flows = |home: &Batch| {
+        let mut all = std::collections::BTreeSet::new();
+        home.frames()
+            .iter()
+            .for_each(|frame| _ = all.insert(pool.region().bytes(frame).unwrap()[..42].to_vec()));
+        all.len()
+    };
+    assert_eq!(flows(&home), 1, "all dropped packets are of the longest flow");
+    cache.give(&mut home).unwrap();
+    _ = root.purge(&mut home);
+    assert_eq!(flows(&home), 20);
+    cache.give(&mut home).unwrap();
 }
 
 #[test]
