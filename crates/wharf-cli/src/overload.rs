@@ -186,6 +186,8 @@ mod tests {
         assert_eq!(watch.step(at(600), counts(10_000, &[("codel", 400)])), None);
         assert_eq!(watch.step(at(900), counts(10_000, &[("codel", 400), ("link-down", 90_000)])), None);
         assert!(watch.spell.is_none());
+        let line = watch.step(at(1200), counts(10_000, &[("codel", 400), ("flow-full", 900)])).unwrap();
+        assert!(line.contains("(flow-full 900)"), "{line}");
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub mod contract;
 mod discipline;
 mod edt;
 mod fifo;
+mod flow_list;
 mod fq_codel;
 mod prio;
 mod rate_group;

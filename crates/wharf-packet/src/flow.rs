@@ -18,10 +18,16 @@ pub fn flow_hash(frame: &[u8]) -> u64 {
 /// Hashes the flow as [`flow_hash`] does, in a way that depends on `seed` (the kernel's `perturbation`).
 ///
 /// With another seed other flows collide. The hash is fast and not cryptographic: a sender that knows the
-/// seed can make flows that collide.
+/// seed can make flows that collide, and some pairs of IPv6 addresses collide under every seed.
 #[inline]
 pub fn flow_hash_seeded(frame: &[u8], seed: u64) -> u64 {
     plain_hash(frame, seed).unwrap_or_else(|| careful_hash(frame, seed))
+}
+
+/// Returns the number, below `count`, of the flow of this hash: its high half, as a fraction.
+#[inline]
+pub fn index_of(hash: u64, count: u32) -> u32 {
+    (((hash >> 32) * u64::from(count)) >> 32) as u32
 }
 
 /// The map from flows to the transmit queues of a device: all frames of a flow go by one queue while the
@@ -43,8 +49,7 @@ impl QueueMap {
         if self.queues == 1 {
             return 0;
         }
-        // The high half of the hash, as a fraction of the queues.
-        (((flow_hash(frame) >> 32) * u64::from(self.queues)) >> 32) as usize
+        index_of(flow_hash(frame), self.queues) as usize
     }
 }
 

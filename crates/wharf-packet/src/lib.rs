@@ -38,7 +38,7 @@ pub use ether::{
     VLAN_TAGS_MAX, ip_packet,
 };
 pub use extensions::EXTENSIONS_MAX;
-pub use flow::{QueueMap, flow_hash, flow_hash_seeded};
+pub use flow::{QueueMap, flow_hash, flow_hash_seeded, index_of};
 pub use front::{Front, NoRoom};
 pub use headers::{Headers, SCTP, SCTP_BYTES, TCP, TCP_BYTES, TCP_FLAGS_AT, TCP_LENGTH_AT, UDP, UDP_BYTES};
 pub use ip::{Fragment, HeaderError, IPV4_BYTES, IPV6_BYTES};

@@ -11,7 +11,8 @@ use wharf_devices::spec::Kind;
 const PARTS: [&str; 8] =
     ["any", "discipline", "fault", "receiver", "router", "segmenter", "sender", "switch"];
 /// Reasons by which a discipline, or a sender in front of it, drops.
-pub(crate) const OF_QUEUE: [&str; 5] = ["codel", "drop-head", "drop-tail", "overlimit", THINNED];
+pub(crate) const OF_QUEUE: [&str; 8] =
+    ["codel", "drop-head", "drop-tail", "expired", "flow-full", "horizon", "overlimit", THINNED];
 /// The reason of packets that the kernel dropped in place of the discipline, before they were received.
 const THINNED: &str = "thinned";
 /// Reasons by which a device that receives drops: it had arrivals that nothing took in time.

@@ -21,7 +21,8 @@ pub struct Segments<'a, M> {
 
 impl Packet {
     /// Cuts the segments that its metadata asks for, into memory of `memory`: a sender, or a cache of the packet's pool.
-    /// Headers, lengths and checksums of each are complete. A packet without a request yields one copy of itself.
+    /// Headers, lengths and checksums of each are complete. A packet without a request yields one copy of itself,
+    /// with its request for a checksum.
     ///
     /// The iterator yields [`PoolError::Exhausted`] while there is no memory, and then goes on with the same segment.
     ///

@@ -18,6 +18,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 use wharf_mem::{Batch, Frame, Region, Times};
+use wharf_packet::index_of;
 
 /// The reason of packets that had expired when their turn came.
 pub const EXPIRED: &str = "expired";
@@ -195,9 +196,7 @@ impl Edt {
         }
         let mut flow = 0;
         if let Some(limit) = self.options.flow_limit_packets {
-            // The high half of the hash, as a fraction of the counts.
-            let hash = cx.flow_hash(&frame, self.options.seed) >> 32;
-            flow = ((hash * u64::from(self.options.flows)) >> 32) as u32;
+            flow = index_of(cx.flow_hash(&frame, self.options.seed), self.options.flows);
             if self.flows[flow as usize] >= limit {
                 return cx.drop(frame, FLOW_FULL);
             }

@@ -10,6 +10,7 @@
 //! counts the bytes of all its segments, as `qdisc_pkt_len` does.
 
 use super::codel::{CoDel, CoDelCall, CoDelCounts, CoDelOptions, Standstill};
+use super::flow_list::{Flow, FlowList, On};
 use super::registry::{Order, QUEUE_PACKETS_MAX, QdiscKind, QdiscSetup, QdiscSpec};
 use super::slab::{FrameList, NONE, Slab, Timed};
 use super::store::move_within;
@@ -18,6 +19,7 @@ use crate::options::Key;
 use std::iter::successors;
 use std::time::Duration;
 use wharf_mem::{Batch, Frame, Region};
+use wharf_packet::index_of;
 
 /// The reason of frames dropped because the limit is reached.
 pub const OVERLIMIT: &str = "overlimit";
@@ -127,54 +129,6 @@ impl Default for FqCodelOptions {
     }
 }
 
-/// The list that a flow is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum On {
-    None,
-    New,
-    Old,
-}
-
-/// One queue.
-#[derive(Debug, Clone)]
-struct Flow {
-    packets: FrameList,
-    codel: CoDel,
-    /// Bytes that it may still send in its turn.
-    deficit: i64,
-    on: On,
-    /// The next flow on its list.
-    next: u32,
-}
-
-/// A first-in first-out list of flows.
-#[derive(Debug)]
-struct FlowList {
-    head: u32,
-    tail: u32,
-}
-
-impl FlowList {
-    const EMPTY: Self = Self { head: NONE, tail: NONE };
-
-    fn push(&mut self, flows: &mut [Flow], at: u32) {
-        flows[at as usize].next = NONE;
-        match std::mem::replace(&mut self.tail, at) {
-            NONE => self.head = at,
-            tail => flows[tail as usize].next = at,
-        }
-    }
-
-    fn pop(&mut self, flows: &[Flow]) -> Option<u32> {
-        let at = self.head;
-        self.head = flows.get(at as usize)?.next;
-        if self.head == NONE {
-            self.tail = NONE;
-        }
-        Some(at)
-    }
-}
-
 /// Flow queues with controlled delay.
 #[derive(Debug)]
 pub struct FqCodel {
@@ -216,8 +170,7 @@ impl FqCodel {
 
     fn put(&mut self, cx: &mut QdiscContext<'_>, frame: Frame) {
         let hash = cx.flow_hash(&frame, self.options.seed);
-        // The high half of the hash, as a fraction of the flows.
-        let at = (((hash >> 32) * u64::from(self.options.flows)) >> 32) as u32;
+        let at = index_of(hash, self.options.flows);
         let (enqueued_ns, wire_bytes) = (cx.arrived_ns(&frame), cx.wire_bytes(&frame));
         let flow = &mut self.flows[at as usize];
         if flow.packets.is_empty() {
@@ -258,9 +211,7 @@ impl FqCodel {
             if is_new && self.old.head != NONE {
                 self.move_to_old(true);
             } else {
-                flow.on = On::None;
-                let list = if is_new { &mut self.new } else { &mut self.old };
-                list.pop(&self.flows);
+                self.take_off(is_new);
             }
         }
     }
@@ -275,16 +226,20 @@ impl FqCodel {
                 self.move_to_old(is_new);
                 return Some(timed.frame);
             }
-            flow.on = On::None;
-            let list = if is_new { &mut self.new } else { &mut self.old };
-            list.pop(&self.flows);
+            self.take_off(is_new);
         }
+    }
+
+    /// Takes the first flow of a list off it.
+    fn take_off(&mut self, is_new: bool) -> Option<u32> {
+        let at = if is_new { &mut self.new } else { &mut self.old }.pop(&self.flows)?;
+        self.flows[at as usize].on = On::None;
+        Some(at)
     }
 
     /// Moves the first flow of a list to the end of the old ones.
     fn move_to_old(&mut self, is_new: bool) {
-        let list = if is_new { &mut self.new } else { &mut self.old };
-        if let Some(at) = list.pop(&self.flows) {
+        if let Some(at) = self.take_off(is_new) {
             self.old.push(&mut self.flows, at);
             self.flows[at as usize].on = On::Old;
         }

@@ -33,7 +33,7 @@ fn disciplines() -> Vec<Box<dyn Qdisc>> {
 /// Takes a packet of that many bytes with a header of `flow`. False if there is no memory.
 fn take(cache: &mut Cache, to: &mut Batch, flow: u16, len_bytes: u32) -> bool {
     let mut bytes = vec![0; len_bytes as usize];
-    write_packet(&mut bytes, flow.into(), 0, 0);
+    write_packet(&mut bytes, flow, 0, 0);
     let placed =
         SgWriter::default().place(cache, to, [&bytes[..]].into_iter(), len_bytes, &Meta::default()).unwrap();
     placed == Placement::Done

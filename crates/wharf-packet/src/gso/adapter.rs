@@ -1,14 +1,11 @@
 //! `AdapterHeaders`: the headers of a super-packet that an adapter segments by itself.
 
 use crate::gso::headers::SharedHeaders;
-use crate::gso::{GSO_TCPV4, GSO_TCPV6, GsoRequest};
-use crate::{IPV6_BYTES, checksum::fold};
+use crate::gso::{CWR, GSO_TCPV4, GSO_TCPV6, GsoRequest};
+use crate::{IPV6_BYTES, TCP_FLAGS_AT, checksum::fold};
 
 /// Longest super-packet: lengths of buffers have 16 bits.
 const LONGEST_BYTES: usize = u16::MAX as usize;
-/// Place of the flags in TCP's header, and the flag by which a sender says that it has slowed down.
-const TCP_FLAGS_AT: usize = 13;
-const TCP_CWR: u8 = 0x80;
 
 /// Offsets and the sum that adapters with TCP segmentation (TSO) want, in bytes from the frame's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +41,7 @@ impl AdapterHeaders {
         {
             return None;
         }
-        if start.get(transport_at + TCP_FLAGS_AT).is_none_or(|flags| flags & TCP_CWR != 0) {
+        if start.get(transport_at + TCP_FLAGS_AT).is_none_or(|flags| flags & CWR != 0) {
             return None;
         }
         Some(Self {
@@ -78,7 +75,7 @@ mod tests {
         const ACK: u8 = 0x10;
         assert_eq!(headers(ACK, 30_000).unwrap().header_bytes, 54);
         assert!(headers(ACK, 65_535).is_some());
-        assert!(headers(ACK | TCP_CWR, 30_000).is_none());
+        assert!(headers(ACK | CWR, 30_000).is_none());
         assert!(headers(ACK, 65_536).is_none() && headers(ACK, 54).is_none());
     }
 }

@@ -4,11 +4,8 @@ use super::check::ReplayCheck;
 use super::{Capture, Position, Source};
 use std::collections::HashMap;
 use std::sync::Arc;
-use wharf_core::qdisc::{Order, band_of_bytes};
-use wharf_packet::flow_hash;
-
-/// Bands of a queue that looks at them: the kernel's three.
-const BANDS: u64 = 3;
+use wharf_core::qdisc::Order;
+use wharf_packet::{flow_hash, traffic_class};
 
 /// A capture, split among senders by flow: packets of one flow go by one sender, in their order.
 #[derive(Debug, Clone)]
@@ -72,7 +69,8 @@ impl Split {
 pub(super) fn key_of(frame: &[u8], senders: usize, order: Order) -> (usize, u64) {
     let kept = match order {
         Order::All => 0,
-        Order::Band => u64::from(band_of_bytes(frame)).min(BANDS - 1),
+        // Packets of one DSCP are in one band, whatever the map from DSCPs to bands.
+        Order::Band => u64::from(traffic_class(frame).unwrap_or(0) >> 2),
         Order::Flow => flow_hash(frame),
     };
     (sender_of(frame, senders), kept)

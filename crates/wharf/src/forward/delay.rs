@@ -7,7 +7,7 @@ use crate::metrics::Latency;
 use std::sync::{Arc, Mutex};
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::{Backpressure, DscpBands, Limit, Qdisc, QdiscContext, Rate, WhenFull};
-use wharf_mem::{Batch, Frame};
+use wharf_mem::{Batch, Frame, Region};
 
 /// Of the frames that leave, the part that is entered: one of so many.
 const EVERY: u64 = 16;
@@ -162,6 +162,10 @@ impl<Q: Qdisc> Qdisc for Delayed<Q> {
 
     fn when_full(&self) -> WhenFull {
         self.inner.when_full()
+    }
+
+    fn bound_memory(&mut self, region: &Region) {
+        self.inner.bound_memory(region);
     }
 
     fn trim(&mut self, cx: &mut QdiscContext<'_>) {
