@@ -138,8 +138,9 @@ impl<T> OwnerCell<T> {
         match before & (RUNNING | DEAD) {
             0 if before & BIASED != 0 => self.revoke(),
             0 => Published::Owner(Ownership { cell: self }),
-            // An armed owner sleeps, and reads no bits.
-            RUNNING if before & ARMED != 0 => self.publish_to_dedicated(before),
+            // An armed owner sleeps, and reads no bits. A caller without work wakes nobody: ARMED stays for
+            // one that has some.
+            RUNNING if before & ARMED != 0 && bits & WORK != 0 => self.publish_to_dedicated(before),
             RUNNING => Published::Seen,
             _ => Published::Dead,
         }

@@ -66,6 +66,7 @@ fn an_armed_owner_is_woken_once() {
     assert!(matches!(cell.publish(1), Published::Seen));
     for notice in [None, Some(WAIT), Some(CONTROL)] {
         owner.arm();
+        assert!(matches!(cell.claim(0), Published::Seen), "no work");
         let announce = || notice.map_or_else(|| cell.publish(1), |bit| cell.claim(bit));
         assert!(matches!(announce(), Published::WakeOwner));
         assert!(matches!(announce(), Published::Seen));
