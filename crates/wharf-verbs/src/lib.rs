@@ -154,9 +154,13 @@ impl Verbs {
         let Port { resolver, peers, neighbours, .. } = port;
         let was_waited_for = peers.is_waited_for();
         // Answers first: one that has come is no unanswered question.
-        let is_all = resolver.serve(own, |heard| match heard {
-            Heard::Answer(queue_pair) => peers.answered(queue_pair, now_ns),
-            Heard::Question(gid, queue_pair) => drop(peers.heard(&gid, queue_pair, now_ns)),
+        let is_all = resolver.serve(own, |heard| {
+            match heard {
+                Heard::Answer(queue_pair) => peers.answered(queue_pair, now_ns),
+                Heard::Proven(gid, queue_pair) => _ = peers.heard(&gid, queue_pair, now_ns),
+                Heard::Question(gid, queue_pair) => return peers.questioned(&gid, queue_pair, now_ns),
+            }
+            false
         });
         if let Some(neighbours) = neighbours {
             neighbours.take_answers(|gid, address| peers.take_address(gid, address, now_ns));
