@@ -262,7 +262,9 @@ impl Device for Verbs {
     }
 
     fn close(&mut self) -> Result<(), DeviceError> {
-        let Some(port) = self.port.take() else { return Ok(()) };
+        let Some(mut port) = self.port.take() else { return Ok(()) };
+        // What has completed by now was sent.
+        _ = self.sending.poll(&mut port, self.sending.ring_frames() as usize);
         // The queue pair goes first: the device then accesses no memory for it.
         if let Err(source) = port.queue_pair.destroy() {
             // It may still: its memory stays registered and its frames out, until the process ends.

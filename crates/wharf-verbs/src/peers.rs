@@ -143,8 +143,8 @@ impl Peers {
         }
     }
 
-    /// Does as [`Peers::learn`] for one that is not the last one, or has answered. The specification's peer is known
-    /// by the specification, or its answers: it may send by another queue pair than it receives by, and others may ask in its name.
+    /// Works like [`Peers::learn`] for one that is not the last one, or has answered. The specification's peer is
+    /// known by the specification, or its answers: it may send by another queue pair than it receives by, and others may ask in its name.
     #[inline(never)]
     pub(super) fn heard(&mut self, gid: &Gid, queue_pair: u32, now_ns: u64) -> Mac {
         match self.table.iter().position(|peer| peer.gid == *gid) {
@@ -159,8 +159,9 @@ impl Peers {
         mac_of(gid)
     }
 
-    /// Learns of a question that names `queue_pair` as that of the port with `gid`. Anyone may ask in a peer's name: one that is known by
-    /// another queue pair stays as it is. Returns true if it is to be asked for its own.
+    /// Learns of a question that names `queue_pair` as that of the port with `gid`. Anyone may ask in a
+    /// peer's name: one that is known by another queue pair stays as it is. Returns true if it is to be
+    /// asked itself.
     pub(super) fn questioned(&mut self, gid: &Gid, queue_pair: u32, now_ns: u64) -> bool {
         let learnt = self.table.iter_mut().skip(usize::from(self.default.is_some()));
         match learnt.into_iter().find(|peer| peer.gid == *gid && peer.queue_pair != Some(queue_pair)) {

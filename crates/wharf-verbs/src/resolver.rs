@@ -111,8 +111,8 @@ impl Resolver {
         self.send_question(gid, own, nonce);
     }
 
-    /// Returns the number of a question to the port with `gid` whether another question was its own. None of these is noted, so that
-    /// strangers who ask in the names of many have no answer lost.
+    /// Returns the number of a question to the port with `gid` whether another question was its own. None of
+    /// these is noted, so that strangers who ask in the names of many have no answer lost.
     fn check_nonce(&self, gid: &Gid) -> u64 {
         self.keys.hash_one(gid)
     }
