@@ -27,6 +27,7 @@ pub use address::PeerAddress;
 #[cfg(feature = "fake")]
 #[doc(hidden)]
 pub use ibverbs::fake;
+pub use ibverbs::free_removed_devices;
 pub use spec::KIND;
 
 use crate::ibverbs::{Library, MemoryRegion};
