@@ -319,11 +319,6 @@ impl<'a, T> Ownership<'a, T> {
         self.cell.word.load(Ordering::Acquire) & mask
     }
 
-    /// Sets `bits` for the next owner.
-    pub fn set_bits(&mut self, bits: u64) {
-        self.cell.word.fetch_or(bits & WORK, Ordering::AcqRel);
-    }
-
     /// Leaves the cell, unless work was announced since the bits were taken.
     ///
     /// # Errors
