@@ -114,6 +114,9 @@ pub fn usage(what: impl std::fmt::Display) -> anyhow::Error {
 
 /// Runs the command line `words`, the first of which is the program's name, and returns its exit code.
 pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    // Before there is another thread.
+    #[cfg(feature = "verbs")]
+    wharf_verbs::free_removed_devices();
     let words: Vec<OsString> = words.into_iter().collect();
     if let Some(code) = beside::run(&words) {
         return code;

@@ -143,7 +143,7 @@ impl Poller {
     }
 
     /// Registers the calling thread and polls until stopped. A device that panics is not polled again; the others
-    /// are.
+    /// are, and so is the transmit side of one whose handler panics.
     pub fn run(self) {
         self.begin().run();
     }
@@ -254,9 +254,10 @@ impl ActivePoller {
             IrqChange::Unmask => self.wait.unmask(at),
         }
         let (poll_target, budget) = (&self.enrolled.targets[at], self.settings.budget_packets);
-        // A device that panicked has marked its queue dead and reported the panic: it is not polled again.
+        // A device or a handler that panicked has marked its queue dead and reported the panic. The next poll
+        // finds that, and whether there is another side to poll on.
         let found = catch_unwind(AssertUnwindSafe(|| poll_target.poll(irq, away, budget)))
-            .unwrap_or(PollOutcome { over: true, ..PollOutcome::default() });
+            .unwrap_or(PollOutcome { more: true, ..PollOutcome::default() });
         if irq == IrqChange::Unmask {
             self.counters.unmasked_polls.add(1);
             self.counters.fruitful_unmasked_polls.add(u64::from(found.worked() || found.unarmed));

@@ -143,6 +143,9 @@ pub trait Family: Descriptors + Registers + Debug + Send + Sync + 'static {
 
 /// The layout of a family's descriptors.
 pub trait Descriptors {
+    /// Bytes that the last descriptor of a super-packet has, and that of the frame behind it: adapters report
+    /// these two before they have read the data (`e1000_tx_map` of Linux). 0 for adapters that do not.
+    const TAIL_BYTES: u32;
     /// Makes a transmit descriptor.
     fn transmit(part: &Part) -> [u64; 2];
     /// Makes a context descriptor. It holds for the frames that follow.

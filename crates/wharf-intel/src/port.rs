@@ -147,7 +147,7 @@ impl<F: Family, B: Bus> Port<F, B> {
             None => Some(if self.adapter.is_none() { "closed" } else { "not-attached" }),
             Some(tx) => match fault_of(tx, first, &self.options).or(self.line.state().reason()) {
                 // A description of the work on it may come before it.
-                None if tx.segments(first) >= tx.room() => return true,
+                None if tx.parts(first) >= tx.room() => return true,
                 fault => fault,
             },
         };
@@ -182,9 +182,11 @@ impl<F: Family, B: Bus> Port<F, B> {
         while !batch.is_empty() {
             if let (Some(tx), State::Up) = (&mut self.tx, self.line.state()) {
                 let pool = tx.pool();
-                tx.post_while(batch, |frame| {
-                    lengths.contains(&frame.len_bytes()) && !frame.has_meta() && frame.pool() == pool
-                });
+                if !tx.splits_next() {
+                    tx.post_while(batch, |frame| {
+                        lengths.contains(&frame.len_bytes()) && !frame.has_meta() && frame.pool() == pool
+                    });
+                }
                 if tx.room() == 0 {
                     return true;
                 }

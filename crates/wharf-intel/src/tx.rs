@@ -19,6 +19,8 @@ const REPORT_EVERY: u32 = 32;
 /// Length of the shortest Ethernet frame, without check sequence. The driver pads shorter frames: adapters of both families can damage
 /// a frame that they pad (`e1000_xmit_frame`, `igb_xmit_frame` of Linux).
 pub(super) const SHORTEST_BYTES: u32 = 60;
+/// Most bytes of one descriptor: 8254x manual, section 3.3.3.1. Those of `igb` may have more, and need not.
+const PART_BYTES_MAX: u32 = 16_288;
 /// Most buffers of one frame.
 pub(super) const SEGMENTS_MAX: u32 = 40;
 
@@ -64,6 +66,8 @@ pub(super) struct Tx<F> {
     held: usize,
     /// The work that the adapter was last told of.
     context: Option<Context>,
+    /// The last frame was a super-packet, behind which one may want a tail (`TAIL_BYTES`).
+    follows_super: bool,
     of: PhantomData<F>,
 }
 
@@ -88,6 +92,7 @@ impl<F: Family> Tx<F> {
             last: (0, 0),
             held: 0,
             context: None,
+            follows_super: false,
             of: PhantomData,
         })
     }
@@ -112,6 +117,18 @@ impl<F: Family> Tx<F> {
     #[cold]
     pub(super) fn segments(&self, frame: &Frame) -> u32 {
         self.region.chunks(frame).map_or(1, |chunks| chunks.count() as u32)
+    }
+
+    /// Returns the descriptors of data of a frame, at most.
+    #[cold]
+    pub(super) fn parts(&self, frame: &Frame) -> u32 {
+        self.segments(frame) + frame.len_bytes() / PART_BYTES_MAX + 1
+    }
+
+    /// Returns true if the next frame, although in one buffer, takes two descriptors.
+    #[inline(always)]
+    pub(super) fn splits_next(&self) -> bool {
+        F::TAIL_BYTES > 0 && self.follows_super
     }
 
     /// Returns the number of frames inside.
@@ -184,16 +201,30 @@ impl<F: Family> Tx<F> {
                 Work::Segments { is_ipv6: of.is_ipv6, payload_bytes: of.payload_bytes }
             }
         };
+        let has_tail = std::mem::replace(&mut self.follows_super, is_own) || is_own;
         let mut left = len_bytes as usize;
         for chunk in chunks {
             left = left.saturating_sub(chunk.len());
             let address = self.region_at + (chunk.as_ptr() as usize - start) as u64;
             let padding = if left == 0 { frame_bytes - len_bytes } else { 0 };
             let (part_bytes, is_last) = (chunk.len() as u32 + padding, left == 0);
-            self.put(F::transmit(&Part { address, len_bytes: part_bytes, frame_bytes, is_last, work }));
+            let part = Part { address, len_bytes: part_bytes, frame_bytes, is_last, work };
+            self.put_parts(part, if has_tail && is_last { F::TAIL_BYTES } else { 0 });
         }
         self.hold(frame);
         Ok(())
+    }
+
+    /// Describes `part` in as many descriptors as it takes, and its last `tail_bytes` in one of their own.
+    fn put_parts(&mut self, part: Part, tail_bytes: u32) {
+        let (mut address, mut left) = (part.address, part.len_bytes);
+        while left > 0 {
+            let tail_bytes = if left > 2 * tail_bytes { tail_bytes } else { 0 };
+            let len_bytes = (left - tail_bytes).min(PART_BYTES_MAX);
+            left -= len_bytes;
+            self.put(F::transmit(&Part { address, len_bytes, is_last: part.is_last && left == 0, ..part }));
+            address += u64::from(len_bytes);
+        }
     }
 
     #[inline(always)]

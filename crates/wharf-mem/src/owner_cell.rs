@@ -138,8 +138,9 @@ impl<T> OwnerCell<T> {
         match before & (RUNNING | DEAD) {
             0 if before & BIASED != 0 => self.revoke(),
             0 => Published::Owner(Ownership { cell: self }),
-            // An armed owner sleeps, and reads no bits.
-            RUNNING if before & ARMED != 0 => self.publish_to_dedicated(before),
+            // An armed owner sleeps, and reads no bits. A caller without work wakes nobody: ARMED stays for
+            // one that has some.
+            RUNNING if before & ARMED != 0 && bits & WORK != 0 => self.publish_to_dedicated(before),
             RUNNING => Published::Seen,
             _ => Published::Dead,
         }
@@ -316,11 +317,6 @@ impl<'a, T> Ownership<'a, T> {
     /// Returns the bits of `mask` that are set, and leaves them set.
     pub fn peek_bits(&self, mask: u64) -> u64 {
         self.cell.word.load(Ordering::Acquire) & mask
-    }
-
-    /// Sets `bits` for the next owner.
-    pub fn set_bits(&mut self, bits: u64) {
-        self.cell.word.fetch_or(bits & WORK, Ordering::AcqRel);
     }
 
     /// Leaves the cell, unless work was announced since the bits were taken.

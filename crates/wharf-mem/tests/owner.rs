@@ -19,7 +19,6 @@ fn a_claim_with_any_bits_makes_no_second_owner() {
     let mut first = owner(&cell);
     assert_eq!(first.take_bits(u64::MAX), 0);
     assert!(matches!(cell.claim(u64::MAX), Published::Seen));
-    first.set_bits(u64::MAX);
     assert_eq!(cell.word(), RUNNING | WORK, "only what announces work is the callers' to set and clear");
     assert_eq!(first.take_bits(u64::MAX), WORK);
     first.leave().unwrap();
@@ -36,7 +35,7 @@ fn an_owned_cell_notes_what_others_announce() {
     assert_eq!(first.take_bits(READY), 1 << 1);
     assert_eq!((first.take_bits(READY), first.take_bits(WORK)), (0, WAIT));
     first.with(|value| *value += 1);
-    first.set_bits(CONTROL);
+    assert!(matches!(cell.claim(CONTROL), Published::Seen));
     first.hand_over();
     assert_eq!(cell.word(), CONTROL);
     let mut next = owner(&cell);
@@ -66,6 +65,7 @@ fn an_armed_owner_is_woken_once() {
     assert!(matches!(cell.publish(1), Published::Seen));
     for notice in [None, Some(WAIT), Some(CONTROL)] {
         owner.arm();
+        assert!(matches!(cell.claim(0), Published::Seen), "no work");
         let announce = || notice.map_or_else(|| cell.publish(1), |bit| cell.claim(bit));
         assert!(matches!(announce(), Published::WakeOwner));
         assert!(matches!(announce(), Published::Seen));

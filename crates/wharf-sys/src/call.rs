@@ -130,6 +130,20 @@ impl Pages {
         self.len_bytes = len_bytes;
     }
 
+    /// Has the kernel give all pages now, to be written. Kernels before 5.14 cannot: they give each at
+    /// its first touch.
+    ///
+    /// # Errors
+    /// `EFAULT` where a touch would be `SIGBUS`, and the others of `madvise(2)`.
+    pub(crate) fn populate(&self) -> io::Result<()> {
+        let (start, how) = (self.start.as_ptr().cast(), libc::MADV_POPULATE_WRITE);
+        // SAFETY: this mapping, whose contents stay as they are.
+        match check(unsafe { libc::madvise(start, self.len_bytes, how) }) {
+            Err(error) if cfg!(miri) || error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+            done => done.map(drop),
+        }
+    }
+
     /// Returns the first byte's address. So many bytes from there on are valid while `self` lives.
     #[inline(always)]
     pub fn start(&self) -> NonNull<u8> {

@@ -11,6 +11,8 @@ use std::ptr::NonNull;
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// NUMA nodes of a machine, at most (`MAX_NUMNODES`).
 const NODES_MAX: u32 = 1024;
+/// Pages that are there already move to where the new policy wants them (`MPOL_MF_MOVE`).
+const MOVE: libc::c_uint = 1 << 1;
 
 /// Memory that other processes and devices can share: a memfd, mapped read-write and sealed against
 /// truncation.
@@ -28,14 +30,16 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Maps `len_bytes`, rounded up to whole pages: 2 MiB huge pages if enough are free, otherwise 4 KiB
-    /// pages.
+    /// Maps `len_bytes`, rounded up to whole pages: 2 MiB huge pages if enough are free, and a control group
+    /// permits them, otherwise 4 KiB pages.
     ///
     /// # Errors
     /// Those of `memfd_create(2)`, `ftruncate(2)`, `fcntl(2)` and `mmap(2)` for the 4 KiB pages. A lack of
     /// huge pages is no error.
     pub fn shared(len_bytes: usize) -> io::Result<Self> {
-        match Self::with_pages(len_bytes, HUGE_PAGE_BYTES, MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB) {
+        let huge = Self::with_pages(len_bytes, HUGE_PAGE_BYTES, MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB);
+        // The limit of a control group counts pages when they are touched first, and by `SIGBUS`.
+        match huge.and_then(|mapping| mapping.pages.populate().map(|()| mapping)) {
             Ok(mapping) => Ok(mapping),
             Err(_) => Self::shared_small_pages(len_bytes),
         }
@@ -72,8 +76,9 @@ impl Mapping {
         Ok(Self { pages: Pages::map(file, 0, len_bytes, shared)?, page_bytes, fd })
     }
 
-    /// Has pages that nothing has touched yet come from NUMA node `node`, as long as that has free ones (`mbind(2)`, `MPOL_PREFERRED`). The file
-    /// keeps that for its other mappings, too.
+    /// Has pages that nothing has touched yet come from NUMA node `node`, as long as that has free ones
+    /// (`mbind(2)`, `MPOL_PREFERRED`). Huge pages, which are there from the start, move. The file keeps that
+    /// for its other mappings, too.
     ///
     /// # Errors
     /// `EINVAL` without such a node, `ENOSYS` if the kernel knows no nodes.
@@ -84,10 +89,11 @@ impl Mapping {
         let (start, len_bytes) = (self.start().as_ptr(), self.len_bytes());
         // The kernel takes one bit less than it is told.
         let bits = libc::c_ulong::from(NODES_MAX + 1);
+        let (prefer, moves) =
+            (libc::MPOL_PREFERRED, if self.page_bytes == HUGE_PAGE_BYTES { MOVE } else { 0 });
         // SAFETY: this mapping, whose contents stay as they are, and a mask of that many bits, which the kernel reads.
-        let bound = unsafe {
-            libc::syscall(libc::SYS_mbind, start, len_bytes, libc::MPOL_PREFERRED, nodes.as_ptr(), bits, 0)
-        };
+        let bound =
+            unsafe { libc::syscall(libc::SYS_mbind, start, len_bytes, prefer, nodes.as_ptr(), bits, moves) };
         if bound == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
@@ -150,6 +156,16 @@ pub(crate) fn memfd(flags: MemfdFlags, len_bytes: usize) -> io::Result<OwnedFd> 
 #[cfg(not(miri))]
 mod tests {
     use super::*;
+
+    /// As a limit of a control group on huge pages does: a touch would be `SIGBUS`.
+    #[test]
+    fn pages_that_the_kernel_does_not_give_are_an_error_and_no_signal() {
+        let file = memfd(MemfdFlags::empty(), PAGE_BYTES).unwrap();
+        let map = |bytes| Pages::map(Some(file.as_fd()), 0, bytes, libc::MAP_SHARED).unwrap();
+        map(PAGE_BYTES).populate().unwrap();
+        let refused = map(2 * PAGE_BYTES).populate();
+        assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EFAULT), "there is one page");
+    }
 
     #[test]
     fn memory_is_taken_from_the_node_that_it_prefers() {

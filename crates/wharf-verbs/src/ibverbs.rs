@@ -19,7 +19,7 @@ mod queue_pair;
 
 pub use completion::{Completion, CompletionChannel, CompletionQueue, Status};
 pub use context::{AsyncEvent, Context, Gid, PortState};
-pub use library::Library;
+pub use library::{Library, free_removed_devices};
 pub use memory::{MemoryRegion, ProtectionDomain};
 pub use queue_pair::{AddressHandle, QueuePair, QueuePairOptions, ReceiveRequest, SendRequest};
 

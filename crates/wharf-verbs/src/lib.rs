@@ -27,6 +27,7 @@ pub use address::PeerAddress;
 #[cfg(feature = "fake")]
 #[doc(hidden)]
 pub use ibverbs::fake;
+pub use ibverbs::free_removed_devices;
 pub use spec::KIND;
 
 use crate::ibverbs::{Library, MemoryRegion};
@@ -154,9 +155,13 @@ impl Verbs {
         let Port { resolver, peers, neighbours, .. } = port;
         let was_waited_for = peers.is_waited_for();
         // Answers first: one that has come is no unanswered question.
-        let is_all = resolver.serve(own, |heard| match heard {
-            Heard::Answer(queue_pair) => peers.answered(queue_pair, now_ns),
-            Heard::Question(gid, queue_pair) => drop(peers.heard(&gid, queue_pair, now_ns)),
+        let is_all = resolver.serve(own, |heard| {
+            match heard {
+                Heard::Answer(queue_pair) => peers.answered(queue_pair, now_ns),
+                Heard::Proven(gid, queue_pair) => _ = peers.heard(&gid, queue_pair, now_ns),
+                Heard::Question(gid, queue_pair) => return peers.questioned(&gid, queue_pair, now_ns),
+            }
+            false
         });
         if let Some(neighbours) = neighbours {
             neighbours.take_answers(|gid, address| peers.take_address(gid, address, now_ns));
@@ -258,7 +263,9 @@ impl Device for Verbs {
     }
 
     fn close(&mut self) -> Result<(), DeviceError> {
-        let Some(port) = self.port.take() else { return Ok(()) };
+        let Some(mut port) = self.port.take() else { return Ok(()) };
+        // What has completed by now was sent.
+        _ = self.sending.poll(&mut port, self.sending.ring_frames() as usize);
         // The queue pair goes first: the device then accesses no memory for it.
         if let Err(source) = port.queue_pair.destroy() {
             // It may still: its memory stays registered and its frames out, until the process ends.

@@ -40,6 +40,8 @@ struct Peer {
     queue_pair: Option<u32>,
     /// When it was last heard, on the host's clock.
     heard_ns: u64,
+    /// When it was last asked whether a question in its name was its own.
+    checked_ns: Option<u64>,
     /// Made when a frame is sent to it first; for the specification's peer before that.
     address: Option<AddressHandle>,
     /// True if `address` is to be made anew: its queue pair has changed, and its Ethernet address may have.
@@ -58,6 +60,7 @@ impl Peer {
             mac: mac_of(&gid),
             queue_pair,
             heard_ns,
+            checked_ns: None,
             address: None,
             is_address_old: false,
             is_asked: false,
@@ -140,8 +143,8 @@ impl Peers {
         }
     }
 
-    /// Does as [`Peers::learn`] for one that is not the last one, or names its queue pair in a question. The specification's peer is known
-    /// by the specification, or its answers: it may send by another queue pair than it receives by, and others may ask in its name.
+    /// Works like [`Peers::learn`] for one that is not the last one, or has answered. The specification's peer is
+    /// known by the specification, or its answers: it may send by another queue pair than it receives by, and others may ask in its name.
     #[inline(never)]
     pub(super) fn heard(&mut self, gid: &Gid, queue_pair: u32, now_ns: u64) -> Mac {
         match self.table.iter().position(|peer| peer.gid == *gid) {
@@ -154,6 +157,24 @@ impl Peers {
             None => self.insert(Peer::new(*gid, Some(queue_pair), now_ns)),
         }
         mac_of(gid)
+    }
+
+    /// Learns of a question that names `queue_pair` as that of the port with `gid`. Anyone may ask in a
+    /// peer's name: one that is known by another queue pair stays as it is. Returns true if it is to be
+    /// asked itself.
+    pub(super) fn questioned(&mut self, gid: &Gid, queue_pair: u32, now_ns: u64) -> bool {
+        let learnt = self.table.iter_mut().skip(usize::from(self.default.is_some()));
+        match learnt.into_iter().find(|peer| peer.gid == *gid && peer.queue_pair != Some(queue_pair)) {
+            Some(Peer { checked_ns, .. }) => {
+                let is_due = checked_ns.is_none_or(|at_ns| now_ns.saturating_sub(at_ns) >= ASK_AGAIN_NS);
+                *checked_ns = if is_due { Some(now_ns) } else { *checked_ns };
+                is_due
+            }
+            None => {
+                self.heard(gid, queue_pair, now_ns);
+                false
+            }
+        }
     }
 
     /// Adds `peer`, in place of the one that was heard longest ago if there is no room.

@@ -65,6 +65,8 @@ impl Message {
 pub(super) enum Heard {
     /// That of the peer that was asked.
     Answer(u32),
+    /// That of the port with this GID, which was asked after a question in its name.
+    Proven(Gid, u32),
     /// That of the port with this GID, which asks. Anyone may write so.
     Question(Gid, u32),
 }
@@ -106,13 +108,23 @@ impl Resolver {
         };
         self.questions += 1;
         self.asked = Some((*gid, nonce));
+        self.send_question(gid, own, nonce);
+    }
+
+    /// Returns the number of a question to the port with `gid` whether another question was its own. None of
+    /// these is noted, so that strangers who ask in the names of many have no answer lost.
+    fn check_nonce(&self, gid: &Gid) -> u64 {
+        self.keys.hash_one(gid)
+    }
+
+    fn send_question(&self, gid: &Gid, own: Option<u32>, nonce: u64) {
         let question = Message { is_question: true, queue_pair: own, nonce };
         let _ = self.socket.send_to(&question.bytes(), socket_address(gid, self.interface, PORT));
     }
 
     /// Reads what has come, without waiting: answers questions with `own`, if that receives, and shows each queue pair that was named to
-    /// `see`. Returns false if more may be there.
-    pub(super) fn serve(&mut self, own: Option<u32>, mut see: impl FnMut(Heard)) -> bool {
+    /// `see`, which returns true to have that port asked. Returns false if more may be there.
+    pub(super) fn serve(&mut self, own: Option<u32>, mut see: impl FnMut(Heard) -> bool) -> bool {
         let mut bytes = [0; MESSAGE_BYTES + 1];
         for _ in 0..READ_MAX {
             let (len, from) = match self.socket.recv_from(&mut bytes) {
@@ -126,7 +138,10 @@ impl Resolver {
                 let answer = Message { is_question: false, queue_pair: own, nonce: message.nonce };
                 let _ = self.socket.send_to(&answer.bytes(), from);
             }
-            self.heard(&message, from).into_iter().for_each(&mut see);
+            if self.heard(&message, from).is_some_and(&mut see) {
+                let gid = gid_of(from.ip());
+                self.send_question(&gid, own, self.check_nonce(&gid));
+            }
         }
         false
     }
@@ -138,8 +153,13 @@ impl Resolver {
         if message.is_question {
             return Some(Heard::Question(gid, queue_pair));
         }
-        let is_asked = from.port() == PORT && self.asked == Some((gid, message.nonce));
-        self.asked.take_if(|_| is_asked).map(|_| Heard::Answer(queue_pair))
+        if from.port() != PORT {
+            return None;
+        }
+        if self.asked.take_if(|asked| *asked == (gid, message.nonce)).is_some() {
+            return Some(Heard::Answer(queue_pair));
+        }
+        (message.nonce == self.check_nonce(&gid)).then_some(Heard::Proven(gid, queue_pair))
     }
 }
 
@@ -175,6 +195,11 @@ mod tests {
         }
     }
 
+    fn note(seen: &mut Vec<Heard>, heard: Heard) -> bool {
+        seen.push(heard);
+        false
+    }
+
     fn gid(text: &str) -> Gid {
         gid_of(text.parse().unwrap())
     }
@@ -187,8 +212,8 @@ mod tests {
         assert!(Resolver::open(&there, 0, true).is_err());
         let mut seen = Vec::new();
         asking.ask(&there, Some(16));
-        assert!(answering.serve(Some(17), |heard| seen.push(heard)));
-        assert!(asking.serve(Some(16), |heard| seen.push(heard)));
+        assert!(answering.serve(Some(17), |heard| note(&mut seen, heard)));
+        assert!(asking.serve(Some(16), |heard| note(&mut seen, heard)));
         assert_eq!(seen, [Heard::Question(here, 16), Heard::Answer(17)]);
         // One that does not receive yet keeps still.
         asking.ask(&there, None);
@@ -219,7 +244,7 @@ mod tests {
         send(&asked, nonce);
         send(&asked, nonce);
         let mut seen = Vec::new();
-        asking.serve(None, |heard| seen.push(heard));
+        asking.serve(None, |heard| note(&mut seen, heard));
         assert_eq!(seen, [Heard::Answer(66)]);
         asking.ask(&there, None);
         assert_ne!(asking.asked.unwrap().1, nonce);

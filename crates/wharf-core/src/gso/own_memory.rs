@@ -94,7 +94,13 @@ impl OwnMemory {
         let at = self.free.iter().position(|frame| frame.index() == index)?;
         self.free.swap(0, at);
         let mut pieces = self.free.drain(..).zip(self.chunk_bytes.drain(..)).map(|(mut frame, bytes)| {
-            let set = region.set_len(&mut frame, bytes);
+            // The first chunk may begin in the headroom.
+            let usual_bytes = bytes.min(region.data_bytes_max());
+            let set = region.set_len(&mut frame, usual_bytes);
+            let set = set.and_then(|()| match bytes - usual_bytes {
+                0 => Ok(()),
+                more => region.prepend(&mut frame, more as usize),
+            });
             debug_assert!(set.is_ok(), "a chunk was as long");
             frame
         });

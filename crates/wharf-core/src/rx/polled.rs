@@ -50,7 +50,10 @@ impl PollTarget for RxShared {
                 // Other caches wait for the buffers that it would gather.
                 poisoned.into_inner().wait_for_memory_in_turn(false);
                 self.end();
-                return PollOutcome { over: true, ..PollOutcome::default() };
+                let over = || PollOutcome { over: true, ..PollOutcome::default() };
+                // Senders rely on this poller still.
+                let of = self.of.as_ref().map(|queue| &*queue.shared);
+                return of.map_or_else(over, |of| poll_queue(of, irq, away, budget_packets, None));
             }
         };
         let panicked = EndOnPanic(self);

@@ -127,12 +127,6 @@ impl Credit {
         self.room_bytes = i64::from(self.limit_bytes) - in_flight_bytes;
     }
 
-    /// Sets the part of the limit for bytes in the device.
-    #[doc(hidden)]
-    pub fn set_device_bytes(&mut self, bytes: u32) {
-        self.device_bytes = bytes;
-    }
-
     /// The limit in force.
     pub fn limit_bytes(&self) -> u32 {
         self.limit_bytes
@@ -249,6 +243,41 @@ impl Credit {
             self.rate.average(now);
         } else if now.own_bytes > self.rate.own_bytes {
             self.rate = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wait_ends_exactly_when_the_refused_packet_fits() {
+        let pool =
+            crate::pool::PagePool::builder().frames(8).frame_bytes(8192).huge_pages(false).build().unwrap();
+        let tsq_window = TsqWindow::new();
+        let queue = QueueProgress { taken_bytes: 0, limit_bytes: 0, is_dry: false, tsq_window: &tsq_window };
+        let mut cache = pool.cache("test").unwrap();
+        for packet_bytes in [64, 1000, 1514, 2500, 5000] {
+            let mut packet = Batch::new(1);
+            cache.take(&mut packet, 1, packet_bytes).unwrap();
+            for (limit_bytes, device_bytes) in [4096, 6000, 16_384, FIRST_BYTES]
+                .into_iter()
+                .flat_map(|limit| [0, limit / 4, limit / 2].map(|device| (limit, device)))
+            {
+                let mut credit = Credit::new(Some(limit_bytes), 0, 0);
+                credit.device_bytes = device_bytes;
+                while credit.admitted(&packet, |_| false) > 0 {
+                    credit.charge(packet_bytes.into());
+                }
+                let what =
+                    format!("{packet_bytes} B, limit {limit_bytes} B, {device_bytes} B of it the device's");
+                let returned_bytes = credit.hold();
+                assert!(returned_bytes > 0, "{what}: a wait for nothing");
+                assert!(i64::from(returned_bytes) <= credit.in_flight_bytes(), "{what}: a wait without end");
+                credit.look(returned_bytes, queue, 1);
+                assert_eq!(credit.admitted(&packet, |_| false), 1, "{what}: {returned_bytes} B have left");
+            }
         }
     }
 }

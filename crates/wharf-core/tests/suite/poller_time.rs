@@ -210,34 +210,51 @@ fn spinning_saves_notifications_only_for_frequent_frames() {
     assert!(seldom >= 300 && seldom <= seldom_asleep, "{seldom} and {seldom_asleep} at 900 us");
 }
 
-/// A poller comes back exactly when a discipline releases frames.
+/// A poller comes back exactly when a discipline releases frames, also after the handler of arrivals has panicked.
+fn frames_leave_when_tokens_allow(mode: Mode, panics: bool) {
+    let (clock, line) = (Arc::new(TestClock::default()), Arc::new(Mutex::new(Line::default())));
+    line.lock().unwrap().arrivals.extend(panics.then_some(1_000));
+    let pool = pool(512);
+    // 64 bytes each: a frame every 64 us.
+    let rate = Rate::new(8_000_000).burst(64);
+    let tbf = Tbf::new(Fifo::new(FifoLimit::Packets(300)), rate);
+    let end = AnyDevice::duplex(End(clock.clone(), line.clone()));
+    let builder = TxQueue::builder_of(&pool, end, clock.clone(), Arc::new(TestPark)).unwrap();
+    let queue = builder.qdisc(Box::new(tbf)).build().unwrap();
+    let mut sender = queue.sender("sends").unwrap();
+    let mut burst = sender.burst(200);
+    sender.fill(&mut burst, 200, 64, Wait::Never).unwrap();
+    _ = sender.send(&mut burst, Wait::Forever).unwrap();
+    assert_eq!(queue.counters().packets.get(), 1);
+    let stop = Arc::new(Mutex::new(None));
+    let wait = VirtualWait { clock: clock.clone(), line: line.clone(), stop: stop.clone() };
+    let mut poller = Poller::new(Box::new(wait), Settings { mode, ..Settings::default() });
+    let receiver = RxQueue::of(&queue, Box::new(|_| panic!("the test's handler"))).unwrap();
+    match panics {
+        true => poller.add_receiver(&receiver),
+        false => poller.add(&queue),
+    }
+    *stop.lock().unwrap() = Some(poller.stopper());
+    poller.run();
+    assert_eq!((queue.counters().sent.get(), receiver.has_ended()), (200, panics), "{mode:?}");
+    // No token was lost: each frame left within what a burst of one allows, and a few steps.
+    let last_ns = line.lock().unwrap().taken_ns;
+    assert!((199 * 64_000..199 * 70_000).contains(&last_ns), "{mode:?}: {last_ns}");
+    receiver.close().unwrap();
+    drop((burst, sender, receiver));
+    assert_conserved(&queue);
+}
+
 #[test]
 fn frames_held_by_a_token_bucket_leave_when_tokens_allow() {
     for mode in [Mode::Adaptive, Mode::Sleeping] {
-        let (clock, line) = (Arc::new(TestClock::default()), Arc::new(Mutex::new(Line::default())));
-        let pool = pool(512);
-        // 64 bytes each: a frame every 64 us.
-        let rate = Rate::new(8_000_000).burst(64);
-        let tbf = Tbf::new(Fifo::new(FifoLimit::Packets(300)), rate);
-        let end = Box::new(End(clock.clone(), line.clone()));
-        let builder = TxQueue::builder(&pool, end, clock.clone(), Arc::new(TestPark));
-        let queue = builder.qdisc(Box::new(tbf)).build().unwrap();
-        let mut sender = queue.sender("sends").unwrap();
-        let mut burst = sender.burst(200);
-        sender.fill(&mut burst, 200, 64, Wait::Never).unwrap();
-        _ = sender.send(&mut burst, Wait::Forever).unwrap();
-        assert_eq!(queue.counters().packets.get(), 1);
-        let stop = Arc::new(Mutex::new(None));
-        let wait = VirtualWait { clock: clock.clone(), line: line.clone(), stop: stop.clone() };
-        let mut poller = Poller::new(Box::new(wait), Settings { mode, ..Settings::default() });
-        poller.add(&queue);
-        *stop.lock().unwrap() = Some(poller.stopper());
-        poller.run();
-        assert_eq!(queue.counters().sent.get(), 200, "{mode:?}");
-        // No token was lost: each frame left within what a burst of one allows, and a few steps.
-        let last_ns = line.lock().unwrap().taken_ns;
-        assert!((199 * 64_000..199 * 70_000).contains(&last_ns), "{mode:?}: {last_ns}");
-        drop((burst, sender));
-        assert_conserved(&queue);
+        frames_leave_when_tokens_allow(mode, false);
+    }
+}
+
+#[test]
+fn frames_leave_by_the_poller_of_a_handler_that_has_panicked() {
+    for mode in [Mode::Adaptive, Mode::Sleeping] {
+        frames_leave_when_tokens_allow(mode, true);
     }
 }

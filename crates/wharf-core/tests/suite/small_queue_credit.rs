@@ -226,31 +226,3 @@ fn late_bytes_of_an_earlier_sender_charge_no_other() {
     credit.look(5007, taken(5000), 1);
     assert!(credit.admits(4096) && !credit.admits(4097));
 }
-
-#[test]
-fn wait_ends_exactly_when_the_refused_packet_fits() {
-    let pool =
-        wharf_core::pool::PagePool::builder().frames(8).frame_bytes(8192).huge_pages(false).build().unwrap();
-    let mut cache = pool.cache("test").unwrap();
-    for packet_bytes in [64, 1000, 1514, 2500, 5000] {
-        let mut packet = wharf_mem::Batch::new(1);
-        cache.take(&mut packet, 1, packet_bytes).unwrap();
-        for (limit_bytes, device_bytes) in [4096, 6000, 16_384, FIRST_BYTES]
-            .into_iter()
-            .flat_map(|limit| [0, limit / 4, limit / 2].map(|device| (limit, device)))
-        {
-            let mut credit = Credit::new(Some(limit_bytes), 0, 0);
-            credit.set_device_bytes(device_bytes);
-            while credit.admitted(&packet, |_| false) > 0 {
-                credit.charge(packet_bytes.into());
-            }
-            let what =
-                format!("{packet_bytes} B, limit {limit_bytes} B, {device_bytes} B of it the device's");
-            let returned_bytes = credit.hold();
-            assert!(returned_bytes > 0, "{what}: a wait for nothing");
-            assert!(i64::from(returned_bytes) <= credit.in_flight_bytes(), "{what}: a wait without end");
-            credit.look(returned_bytes, taken(returned_bytes), 1);
-            assert_eq!(credit.admitted(&packet, |_| false), 1, "{what}: {returned_bytes} B have left");
-        }
-    }
-}

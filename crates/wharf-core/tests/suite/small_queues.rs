@@ -150,6 +150,26 @@ fn held_task_is_ready_once_half_has_left() {
     end(&queue, sender, &control);
 }
 
+/// A turn that is left over lets a sender past full bands, not past its own limit.
+#[test]
+fn held_poll_of_a_send_with_a_turn_left_is_pending_until_bytes_have_left() {
+    let (gate, control) = Gate::new(64);
+    let queue = builder(&pool(256), gate).small_queues(Some(LIMIT_BYTES)).build().unwrap();
+    let mut sender = queue.sender("one").unwrap();
+    let mut burst = numbered(&mut sender, 0, 2, 1400);
+    assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 2);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(sender.poll_ready(&mut context).is_ready(), "one byte more is within the limit");
+    let mut burst = numbered(&mut sender, 2, 1, 1400);
+    assert!(sender.poll_send(&mut context, &mut burst).is_pending());
+    assert!(sender.poll_send(&mut context, &mut burst).is_pending(), "it asks again");
+    control.allowed.store(2, SeqCst);
+    let Poll::Ready(Ok(sent)) = sender.poll_send(&mut context, &mut burst) else { panic!("bytes have left") };
+    assert_eq!(sent.accepted, 1);
+    drop(burst);
+    end(&queue, sender, &control);
+}
+
 #[test]
 fn held_poll_loop_is_woken_by_its_watch() {
     let (queue, mut sender, control) = held(|queue| queue);

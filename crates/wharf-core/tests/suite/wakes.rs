@@ -120,6 +120,40 @@ fn poller_that_stops_leaves_a_dedicated_owner_called() {
     });
 }
 
+/// Whoever asks for figures brings no work: the owner sleeps on, and the next sender still wakes it.
+#[test]
+fn dedicated_owner_that_was_asked_for_figures_is_woken_by_the_next_sender() {
+    within_a_minute(|| {
+        let pool = pool(64);
+        let (queue, control, sleep) = queue(&pool);
+        control.allowed.store(usize::MAX / 2, SeqCst);
+        let mut sender = queue.sender("wakes the owner").unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (queue, stop) = (&queue, &stop);
+            let owner = scope.spawn(move || {
+                let mut owner = queue.dedicate().unwrap();
+                while !stop.load(SeqCst) {
+                    owner.poll_or_sleep(u64::MAX);
+                }
+            });
+            sleep.await_asleep(1);
+            queue.poll();
+            assert!(queue.qdisc_stats().is_empty(), "the owner stays");
+            let mut burst = numbered(&mut sender, 0, 1, 64);
+            _ = sender.send(&mut burst, Wait::Forever).unwrap();
+            while queue.counters().sent.get() < 1 {
+                std::thread::yield_now();
+            }
+            stop.store(true, SeqCst);
+            queue.set_batching(wharf_core::engine::Batching::On);
+            owner.join().unwrap();
+        });
+        drop(sender);
+        assert_conserved(&queue);
+    });
+}
+
 #[test]
 fn panicking_device_under_a_dedicated_owner_kills_only_its_queue() {
     within_a_minute(|| {

@@ -21,6 +21,8 @@ const RX_EOP: u64 = 1 << 33;
 const RX_ERRORS: u64 = 0x97 << 40;
 
 impl Descriptors for E1000 {
+    const TAIL_BYTES: u32 = 4;
+
     /// Makes a transmit descriptor.
     #[inline(always)]
     fn transmit(part: &Part) -> [u64; 2] {

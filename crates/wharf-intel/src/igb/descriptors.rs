@@ -23,6 +23,8 @@ const RX_EOP: u64 = 1 << 1;
 const RX_RXE: u64 = 1 << 31;
 
 impl Descriptors for Igb {
+    const TAIL_BYTES: u32 = 0;
+
     /// Makes a transmit descriptor.
     #[inline(always)]
     fn transmit(part: &Part) -> [u64; 2] {

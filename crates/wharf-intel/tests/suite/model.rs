@@ -41,6 +41,8 @@ struct State {
     stuck: AtomicU32,
     /// Context descriptors that it was given.
     contexts: Mutex<Vec<[u64; 2]>>,
+    /// Bytes of the descriptors of data.
+    parts: Mutex<Vec<usize>>,
 }
 
 impl Model {
@@ -61,6 +63,7 @@ impl Model {
             lies: Mutex::new(None),
             stuck: AtomicU32::new(u32::MAX),
             contexts: Mutex::default(),
+            parts: Mutex::default(),
         }))
     }
 
@@ -111,6 +114,10 @@ impl Model {
 
     pub fn contexts(&self) -> Vec<[u64; 2]> {
         self.0.contexts.lock().unwrap().clone()
+    }
+
+    pub fn parts(&self) -> Vec<usize> {
+        self.0.parts.lock().unwrap().clone()
     }
 
     pub fn is_master(&self) -> bool {
@@ -194,7 +201,9 @@ impl Model {
             } else {
                 F::posted(words[1])
             };
+            assert!(len <= 16_288, "longer than a descriptor of data may be");
             if len > 0 {
+                self.0.parts.lock().unwrap().push(len);
                 frame.extend(self.read_memory(words[0], len));
             }
             if is_last {

@@ -114,6 +114,35 @@ fn a_notice_wakes_a_sleeping_owner() {
     });
 }
 
+/// A claim without work, whose caller wakes nobody, leaves the owner to be woken by the next frame.
+#[test]
+fn a_claim_without_work_takes_no_wake_up_from_a_frame() {
+    let stock = Stock::new();
+    check(OF_TWO_THREADS, move || {
+        let (path, [mut lane_0, _lane_1]) = Path::new();
+        let path = Arc::new(path);
+        let mut owner = first_owner(&path);
+        owner.dedicate();
+        let (theirs, frames) = (path.clone(), stock.frames(0, 1));
+        let asker = thread::spawn(move || {
+            // core/tx/queue.rs poll: if let Published::Owner(owned) = self.shared.cell().claim(0) {
+            assert!(matches!(theirs.cell.claim(0), Published::Seen));
+            theirs.send(0, &mut lane_0, frames, serve);
+        });
+        while !polled_all(&mut owner, 1) {
+            owner.arm();
+            if !look(&mut owner) {
+                path.bell.wait();
+            }
+            owner.disarm();
+        }
+        owner.undedicate();
+        serve(&path, owner);
+        asker.join().unwrap();
+        path.finish(&stock).assert_idle_and_empty([1, 0]);
+    });
+}
+
 /// An owner that stops being dedicated, and then reads every tail before it leaves, or does not. Returns true
 /// if some interleaving strands a frame.
 fn stops_being_dedicated(looks: bool) -> bool {

@@ -73,7 +73,7 @@ fn serve_within_quota(path: &Path, mut owner: Owner<'_>) {
             inside.left() != 0
         });
         if more {
-            owner.set_bits(READY);
+            assert!(matches!(path.cell.claim(READY), Published::Seen));
             // After the last change of the word: the hand-over alone must release the value.
             // core/tx/queue/qdisc_run/hand_over.rs hand_over: self.before_release();
             owner.with(|inside| inside.hand_overs += 1);

@@ -1,10 +1,9 @@
 //! The neighbour on the way to an address: `ip route get`, then `ip neigh get`.
 
-use super::{ANSWER_BYTES, Netlink};
+use super::{ANSWER_BYTES, HEADER_BYTES, Netlink, attributes, half, nested, strange};
 use std::io;
 use std::net::IpAddr;
 
-const HEADER_BYTES: usize = size_of::<libc::nlmsghdr>();
 /// Bytes of `struct rtmsg`, and of `struct ndmsg` (linux/rtnetlink.h, linux/neighbour.h).
 const BODY_BYTES: usize = 12;
 const ATTRIBUTES_AT: usize = HEADER_BYTES + BODY_BYTES;
@@ -29,9 +28,8 @@ impl Netlink {
         let room = &mut body[NEIGHBOUR_INTERFACE_AT..NEIGHBOUR_INTERFACE_AT + 4];
         room.copy_from_slice(interface.get(..4).ok_or_else(strange)?);
         let neighbour = self.get(libc::RTM_GETNEIGH, &body, NDA_DST, &gateway)?;
-        let state =
-            neighbour.get(NEIGHBOUR_STATE_AT..).and_then(|rest| rest.first_chunk()).ok_or_else(strange)?;
-        Ok(u16::from_ne_bytes(*state) & (libc::NUD_INCOMPLETE | libc::NUD_FAILED) != 0)
+        let state = half(&neighbour, NEIGHBOUR_STATE_AT).ok_or_else(strange)?;
+        Ok(state & (libc::NUD_INCOMPLETE | libc::NUD_FAILED) != 0)
     }
 
     /// Returns the index of the interface by which the kernel sends to `to`.
@@ -66,7 +64,9 @@ impl Netlink {
         question.extend(value);
         let mut answer = [0; ANSWER_BYTES];
         let count = self.ask(&question, &mut answer)?;
-        check(&answer[..count])
+        // `RTM_NEW...` is the answer to `RTM_GET...`.
+        _ = attributes(&answer[..count], kind - 2, ATTRIBUTES_AT)?;
+        Ok(answer[..count].to_vec())
     }
 }
 
@@ -77,31 +77,9 @@ fn bytes_of(address: IpAddr) -> (u8, Vec<u8>) {
     }
 }
 
-/// Returns the answer, or the error in it.
-fn check(answer: &[u8]) -> io::Result<Vec<u8>> {
-    let kind = answer.get(4..6).ok_or_else(strange)?;
-    if i32::from(u16::from_ne_bytes([kind[0], kind[1]])) == libc::NLMSG_ERROR {
-        let errno = answer.get(HEADER_BYTES..).and_then(|rest| rest.first_chunk()).ok_or_else(strange)?;
-        return Err(io::Error::from_raw_os_error(i32::from_ne_bytes(*errno).wrapping_neg()));
-    }
-    Ok(answer.to_vec())
-}
-
 /// Returns the value of the attribute `wanted` of an answer.
 fn attribute(answer: &[u8], wanted: u16) -> Option<&[u8]> {
-    let mut rest = answer.get(ATTRIBUTES_AT..)?;
-    loop {
-        let (len, kind) = (u16::from_ne_bytes([*rest.first()?, *rest.get(1)?]), rest.get(2..4)?);
-        let value = rest.get(4..usize::from(len))?;
-        if u16::from_ne_bytes([kind[0], kind[1]]) == wanted {
-            return Some(value);
-        }
-        rest = rest.get(usize::from(len).next_multiple_of(4)..)?;
-    }
-}
-
-fn strange() -> io::Error {
-    io::Error::other("rtnetlink's answer is none")
+    nested(answer.get(ATTRIBUTES_AT..)?).find(|(number, _)| *number == wanted).map(|(_, value)| value)
 }
 
 #[cfg(test)]

@@ -97,14 +97,7 @@ impl Library {
             // SAFETY: a library that is never unloaded, and a C string.
             NonNull::new(unsafe { libc::dlsym(library.as_ptr(), name.as_ptr()) }).ok_or_else(loader_error)
         })?;
-        Ok(Self(LOADED.get_or_init(|| {
-            if std::env::var_os(DESTROYS_REMOVED).is_none() {
-                // SAFETY: the library reads it when devices are first listed, behind this. The standard library keeps its own readers out
-                // meanwhile; readers in C see the old array of variables or the new one: glibc and musl do not free the process's first one.
-                unsafe { std::env::set_var(DESTROYS_REMOVED, "1") };
-            }
-            functions
-        })))
+        Ok(Self(LOADED.get_or_init(|| functions)))
     }
 
     /// Returns the names of the devices that this process can see.
@@ -114,6 +107,17 @@ impl Library {
     pub fn devices(&self) -> io::Result<Vec<String>> {
         let list = DeviceList::new(*self)?;
         Ok(list.names().collect())
+    }
+}
+
+/// Sets a variable of this process's environment (`RDMAV_ALLOW_DISASSOC_DESTROY`) by which libibverbs gives the memory
+/// of a device that is removed back. To be called at the start of `main`: with a second thread, which may read the
+/// environment, it does nothing. A program that cannot call it there may be started with the variable.
+pub fn free_removed_devices() {
+    let has_one_thread = || std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1);
+    if std::env::var_os(DESTROYS_REMOVED).is_none() && has_one_thread() {
+        // SAFETY: no other thread is there, to read the environment meanwhile or to start another one.
+        unsafe { std::env::set_var(DESTROYS_REMOVED, "1") };
     }
 }
 
@@ -168,5 +172,17 @@ impl Drop for DeviceList {
     fn drop(&mut self) {
         // SAFETY: made by the library, and freed once.
         unsafe { (self.library.0.free_device_list)(self.list.as_ptr()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn environment_of_a_process_with_several_threads_stays() {
+        let before = std::env::var_os(DESTROYS_REMOVED);
+        std::thread::spawn(free_removed_devices).join().unwrap();
+        assert_eq!(std::env::var_os(DESTROYS_REMOVED), before);
     }
 }

@@ -1,6 +1,8 @@
 //! Datagrams become frames, and senders become known.
 
 use crate::rig::{ELSEWHERE, PEER_QUEUE_PAIR, RING_FRAMES, Rig, route_from};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::Duration;
 use wharf_core::device::{Device, DeviceError, Notify, RxDevice, TxDevice};
 
 #[test]
@@ -38,21 +40,23 @@ fn datagram_becomes_a_frame_between_the_addresses_of_the_ports() {
     rig.close();
 }
 
+/// Sends a frame to `destination`. Returns the queue pair that it goes to.
+fn sends_to(rig: &mut Rig, destination: [u8; 6]) -> u32 {
+    rig.offer(destination, 60, 0);
+    // The kernel is asked for the address of a new peer.
+    while rig.device.transmit(&mut rig.batch, false).stopped {
+        std::thread::yield_now();
+    }
+    let queue_pair = rig.fake.posted().last().unwrap().queue_pair;
+    rig.fake.complete(1);
+    rig.reap().2.unwrap();
+    queue_pair
+}
+
 #[test]
 fn sender_becomes_known_by_its_address_and_its_newest_queue_pair() {
     let mut rig = Rig::new();
     rig.receive().1.unwrap();
-    let sends_to = |rig: &mut Rig, destination| {
-        rig.offer(destination, 60, 0);
-        // The kernel is asked for the address of a new peer.
-        while rig.device.transmit(&mut rig.batch, false).stopped {
-            std::thread::yield_now();
-        }
-        let queue_pair = rig.fake.posted().last().unwrap().queue_pair;
-        rig.fake.complete(1);
-        rig.reap().2.unwrap();
-        queue_pair
-    };
     let known = [2, 0, 10, 9, 0, 7];
     assert_eq!(sends_to(&mut rig, known), PEER_QUEUE_PAIR);
     for queue_pair in [0x55, 0x56] {
@@ -65,6 +69,47 @@ fn sender_becomes_known_by_its_address_and_its_newest_queue_pair() {
     assert!(rig.fake.receive(&route_from([127, 83, 0, 1]), &datagram(50, 0), 0x57));
     assert_eq!(rig.receive().0.len(), 1);
     assert_eq!(sends_to(&mut rig, ELSEWHERE), PEER_QUEUE_PAIR);
+    rig.close();
+}
+
+/// Anyone may ask in a peer's name. Who is there at its address answers, also when it was started again.
+#[test]
+fn question_moves_a_known_peer_only_once_its_address_has_answered() {
+    let mut rig = Rig::new();
+    rig.receive().1.unwrap();
+    let (address, known) = ("127.83.0.79", [2, 0, 127, 83, 0, 79]);
+    let socket = |port: u16| {
+        let socket = UdpSocket::bind((address, port)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket
+    };
+    let (peer, stranger) = (socket(24791), socket(0));
+    let own = (Ipv4Addr::from(rig.own), 24791);
+    let say = |rig: &mut Rig, by: &UdpSocket, kind: u8, queue_pair: u8, nonce: &[u8]| {
+        let message = [b"wharf-qp".as_slice(), &[kind, 0, 0, 0, 0, 0, 0, queue_pair], nonce].concat();
+        by.send_to(&message, own).unwrap();
+        rig.device.arm();
+    };
+    let mut asked = [0; 24];
+    for queue_pair in [0x61, 0x62] {
+        // The first one makes it known.
+        say(&mut rig, &peer, 1, queue_pair, &[7; 8]);
+        peer.recv(&mut asked).unwrap();
+        assert_eq!((asked[8], &asked[16..]), (2, [7; 8].as_slice()), "an answer");
+        assert_eq!(sends_to(&mut rig, known), 0x61);
+    }
+    peer.recv(&mut asked).unwrap();
+    assert_eq!(asked[8], 1, "it is asked");
+    say(&mut rig, &stranger, 2, 0x66, &asked[16..]);
+    say(&mut rig, &peer, 2, 0x66, &[7; 8]);
+    assert_eq!(sends_to(&mut rig, known), 0x61);
+    say(&mut rig, &peer, 2, 0x62, &asked[16..]);
+    assert_eq!(sends_to(&mut rig, known), 0x62);
+    // Strangers who ask have it asked ten times a second at most.
+    (0..20).for_each(|_| say(&mut rig, &stranger, 1, 0x66, &[7; 8]));
+    peer.set_nonblocking(true).unwrap();
+    assert!(std::iter::from_fn(|| peer.recv(&mut asked).ok()).count() < 20);
+    assert_eq!(sends_to(&mut rig, known), 0x62);
     rig.close();
 }
 

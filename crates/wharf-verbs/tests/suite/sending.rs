@@ -36,6 +36,19 @@ fn frames_that_leave_together_are_one_post_and_one_completion() {
 }
 
 #[test]
+fn frames_that_have_completed_before_the_end_count_as_sent() {
+    let mut rig = Rig::with(|options| options.batches = false, 0);
+    rig.offer_many(3);
+    rig.device.transmit(&mut rig.batch, false);
+    rig.fake.complete(2);
+    rig.device.close().unwrap();
+    let (sent, failed, result) = rig.reap();
+    result.unwrap();
+    assert_eq!((sent, failed), (vec![0, 1], vec!["lost"]));
+    rig.close();
+}
+
+#[test]
 fn without_batching_each_frame_is_a_post_and_a_completion() {
     let mut rig = Rig::with(|options| options.batches = false, 0);
     rig.offer_many(3);

@@ -10,9 +10,9 @@ use crate::tx::queue::QueueState;
 use wharf_mem::{Bias, BiasedOwnership, OwnerCell};
 
 /// Runs as an ordinary owner, alone on the queue, before a sender asks for the bias.
-const RUNS_FIRST: u32 = 16;
+const RUNS_FIRST: u64 = 16;
 /// The most of such runs, however often the bias was revoked.
-const RUNS_MAX: u32 = 1 << 16;
+const RUNS_MAX: u64 = 1 << 16;
 
 /// One sender's bias, or the runs that are left until it asks for it.
 #[derive(Debug)]
@@ -20,9 +20,9 @@ pub(crate) struct BiasedOwner {
     /// `None` while another sender has it.
     bias: Option<Bias>,
     /// Runs left until the next request.
-    due: u32,
+    due: u64,
     /// Runs until the next request once the bias has been revoked again.
-    runs: u32,
+    runs: u64,
 }
 
 impl BiasedOwner {
@@ -30,9 +30,10 @@ impl BiasedOwner {
         Self { bias: None, due: RUNS_FIRST, runs: RUNS_FIRST }
     }
 
-    /// Makes one that never asks: each run of the sender is then an ordinary one, and can be logged.
+    /// Makes one that never asks (2^64 runs take centuries): each run of the sender is then an ordinary one,
+    /// and can be logged.
     pub(crate) fn never() -> Self {
-        Self { due: u32::MAX, ..Self::new() }
+        Self { due: u64::MAX, ..Self::new() }
     }
 
     /// Enters the queue by the bias. Returns `None` if the bias is not held.

@@ -123,9 +123,10 @@ impl Sender {
     }
 
     /// True if the lane takes `count` packets, and neither full bands nor the sender's limit hold them back.
+    /// A turn that is left goes past full bands, not past the limit.
     fn has_room(&mut self, count: usize) -> bool {
-        let is_open = self.full_bands() == 0 && !self.is_held();
-        self.lane.room() >= count && (is_open || self.turn_left() >= count)
+        let is_open = self.full_bands() == 0 || self.turn_left() >= count;
+        self.lane.room() >= count && is_open && !self.is_held()
     }
 
     fn room_need(&mut self, frames: usize) -> Need {

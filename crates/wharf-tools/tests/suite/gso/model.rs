@@ -285,6 +285,33 @@ fn an_empty_pool_stops_nothing() {
     }
 }
 
+/// A header was put in front of a full buffer: it is longer than the buffers that its segments see.
+#[test]
+fn an_empty_pool_cuts_a_packet_whose_first_buffer_grew_and_gives_all_its_buffers_back() {
+    let (bytes, meta) = Shape { payload: 2000, gso_bytes: 400, tags: 1, ..Shape::default() }.packet();
+    for grown in [4, 14, 64] {
+        let first_bytes = BUFFER_BYTES as usize + grown;
+        let mut rig =
+            Rig::new(1 + (bytes.len() - first_bytes).div_ceil(512) as u32, 64, 4, &FaultSpec::default());
+        let region = rig.pool.region().clone();
+        for round in 0..3 {
+            let mut frame = frame_of(&mut rig.cache, &bytes[grown..first_bytes], 512, None).unwrap();
+            region.prepend(&mut frame, grown).unwrap();
+            region.bytes_mut(&mut frame).unwrap()[..grown].copy_from_slice(&bytes[..grown]);
+            for piece in bytes[first_bytes..].chunks(512) {
+                region.link(&mut frame, frame_of(&mut rig.cache, piece, 512, None).unwrap()).unwrap();
+            }
+            region.set_meta(&mut frame, &meta).unwrap();
+            rig.offered.push((frame.index(), Ok(cut(&bytes, &meta))));
+            rig.batch.push(frame).unwrap();
+            rig.send_all();
+            assert_eq!(rig.returned, round + 1);
+        }
+        rig.finish();
+        assert_eq!(rig.failed, 0);
+    }
+}
+
 /// Several super-packets in one bulk: one call, one doorbell, and plain frames keep their places between them.
 #[test]
 fn several_in_one_bulk_are_one_doorbell() {

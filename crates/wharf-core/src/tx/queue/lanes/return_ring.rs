@@ -11,7 +11,8 @@ pub(crate) struct LaneReturnRing {
 }
 
 impl LaneReturnRing {
-    /// Makes a ring that takes no frames before [`LaneReturnRing::limit`].
+    /// Makes a ring without a limit but its capacity. `Lanes` sets one ([`LaneReturnRing::limit`]) as it adds
+    /// the lane, before any frame.
     pub(crate) fn new(ring: ReturnProducer, pool: &PagePool) -> Self {
         Self { ring, reservation: Reservation::new(pool, QuotaKind::ReturnRings) }
     }
