@@ -22,7 +22,8 @@ impl Port {
     /// takes up to 4 s more, to hear of a neighbour that does not answer.
     ///
     /// It waits for the end of a handler that runs ([`Port::on_receive`]): a handler must not call it. It
-    /// waits for up to 5 s for another thread that drops a receiver just then, and has the device.
+    /// waits for up to 5 s for another thread that drops a receiver just then, or opens the device again, and
+    /// has it.
     pub fn close(&self, time: Duration) -> Audit {
         if let Some(queue) = &self.inner.queue {
             queue.shutdown(time);
@@ -43,6 +44,7 @@ impl Port {
         drop(poller);
         receiving::close_kept(&self.inner.receiving_pool, source);
         self.inner.giving_back.wait();
+        self.inner.monitor.reopener().inspect(|reopener| reopener.wait_closed(receiving::GIVING_BACK_MAX));
         self.inner.monitor.close();
         self.inner.queue.as_ref().map_or_else(|| self.inner.pool.audit(), TxQueue::audit)
     }

@@ -43,8 +43,8 @@ impl Drop for Lease {
     }
 }
 
-/// Most time that [`Port::close`] waits for another thread that gives the receive side back.
-const GIVING_BACK_MAX: Duration = Duration::from_secs(5);
+/// Most time that [`Port::close`] waits for another thread that has the device.
+pub(super) const GIVING_BACK_MAX: Duration = Duration::from_secs(5);
 
 /// Counts the threads that are giving the receive side back. The device is theirs meanwhile.
 #[derive(Default)]

@@ -5,6 +5,7 @@ mod closed;
 mod events;
 mod fault;
 mod forward;
+mod gone;
 mod interfaces;
 mod metrics;
 mod opening;
