@@ -103,7 +103,8 @@ impl Reopener {
             return Ok(None);
         }
         let reopener = Arc::new(Self {
-            spec: spec.clone(),
+            // Peers know the port that the kernel has chosen.
+            spec: opened.first().map_or_else(|| spec.clone(), |one| spec.with_port_of(&one.device.name())),
             direction,
             queues,
             on_gone,

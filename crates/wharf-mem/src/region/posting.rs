@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering::Relaxed;
 const LEAST: u32 = 64;
 
 /// The frames of a region that one device may have posted for arrivals, until this is dropped. All devices
-/// together have three quarters of the region, so that senders find some: the first have what they want, and a
-/// later one has what they leave, or a few.
+/// together have three quarters of the region, so that senders find some: the first have what they want, and
+/// a later one has what they leave, or a few.
 #[derive(Debug)]
 pub struct Posting {
     region: Arc<Region>,

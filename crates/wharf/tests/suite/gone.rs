@@ -1,5 +1,6 @@
 //! Receive sides whose device goes, or whose port is closed.
 
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -7,7 +8,8 @@ use wharf::device::{
     AnyDevice, Batch, Cache, Device, DeviceError, Frame, Kind, Notify, Opened, Place, Region,
 };
 use wharf::device::{Registry, RxDevice, TxDevice, delegate};
-use wharf::{Direction, OnGone, Port, SendError, Wait};
+use wharf::net::UdpHeaders;
+use wharf::{Direction, Event, OnGone, Port, SendError, Sender, Wait};
 use wharf_devices::null::Null;
 use wharf_devices::spec::Can;
 use wharf_testkit::threads::within_a_minute;
@@ -25,7 +27,10 @@ fn gone() -> DeviceError {
 }
 
 /// A device that gives five packets, and has gone, in one call.
-struct Last;
+#[derive(Default)]
+struct Last {
+    has_gone: bool,
+}
 
 impl Notify for Last {}
 
@@ -43,9 +48,10 @@ impl Device for Last {
 
 impl RxDevice for Last {
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
-        if budget == 0 || !GOES.load(SeqCst) {
+        if budget == 0 || self.has_gone || !GOES.load(SeqCst) {
             return Ok(0);
         }
+        self.has_gone = true;
         assert_eq!(cache.take(to, 5, 64).unwrap(), 5);
         Err(gone())
     }
@@ -59,7 +65,7 @@ static LAST: Kind = Kind {
     place: Place::Interface("NAME"),
     can: Can::RECEIVE,
     ..Kind::new("last", "last:NAME", "a device of the test's own", |_, _| {
-        if GOES.load(SeqCst) { Err(gone()) } else { Ok(vec![Opened::new(AnyDevice::rx(Last))]) }
+        if GOES.load(SeqCst) { Err(gone()) } else { Ok(vec![Opened::new(AnyDevice::rx(Last::default()))]) }
     })
 };
 
@@ -210,5 +216,54 @@ fn close_with_packets_that_found_no_room_then_each_is_taken_or_counts() {
             let dropped: u64 = snapshot.drops.values().sum();
             assert_eq!(taken as u64 + dropped, snapshot.received, "{snapshot:?}");
         }
+    });
+}
+
+/// Sends a packet by `sender`.
+fn send(sender: &mut Sender) {
+    let mut packet = sender.packet(60, SECOND).unwrap();
+    let headers = UdpHeaders::between("127.0.0.1:9".parse().unwrap(), "127.0.0.1:9".parse().unwrap());
+    _ = headers.unwrap().put(&mut packet);
+    _ = sender.send_packet(packet, SECOND).unwrap();
+}
+
+/// Opens `port` again, and waits until it is.
+fn reopen(port: &Port) {
+    let mut events = port.events().unwrap();
+    port.reopen().unwrap();
+    while !matches!(events.wait(10 * SECOND), Some(Event::Reopened { .. })) {}
+}
+
+#[test]
+fn udp_that_is_reset_then_datagrams_that_did_not_arrive_count() {
+    within_a_minute(|| {
+        for sends_again in [true, false] {
+            // A port that nothing listens at.
+            let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+            let port = Port::open(&format!("udp:{closed}"), Direction::Send).unwrap();
+            let mut sender = port.sender("test").unwrap();
+            send(&mut sender);
+            assert!(port.drain(SECOND));
+            reopen(&port);
+            if sends_again {
+                send(&mut sender);
+                assert!(port.drain(SECOND));
+            }
+            port.close(SECOND);
+            let refused = port.snapshot().drops.get("connection-refused").copied();
+            assert_eq!(refused, Some(1 + u64::from(sends_again)), "{:?}", port.snapshot());
+        }
+    });
+}
+
+#[test]
+fn udp_whose_port_the_kernel_chose_then_it_is_the_same_after_a_reset() {
+    within_a_minute(|| {
+        let port = Port::open("udp:127.0.0.1:0", Direction::Receive).unwrap();
+        let mut receiver = port.served_receiver().unwrap();
+        reopen(&port);
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        peer.send_to(b"hello", port.name().strip_prefix("udp:").unwrap()).unwrap();
+        assert_eq!(receiver.recv(&mut port.burst(1), 5 * SECOND).unwrap(), 1, "{}", port.name());
     });
 }
