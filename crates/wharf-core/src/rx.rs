@@ -140,6 +140,12 @@ impl RxQueue {
         self.shared.device.mode_reason.as_ref()
     }
 
+    /// True if both are handles to one queue.
+    #[doc(hidden)]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
     /// Returns the number of frames received.
     pub fn received(&self) -> u64 {
         self.shared.counters.received.get()

@@ -1,15 +1,19 @@
 //! Receive sides whose device goes, or whose port is closed.
 
 use std::net::UdpSocket;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use wharf::device::{
     AnyDevice, Batch, Cache, Device, DeviceError, Frame, Kind, Notify, Opened, Place, Region,
 };
+use wharf::device::{DeviceSpec, Opening, QueueLayout, open};
 use wharf::device::{Registry, RxDevice, TxDevice, delegate};
 use wharf::net::UdpHeaders;
-use wharf::{Direction, Event, OnGone, Port, SendError, Sender, Wait};
+use wharf::queue::Rest;
+use wharf::{Burst, Direction, Event, OnGone, Port, SendError, Sender, Wait};
 use wharf_devices::null::Null;
 use wharf_devices::spec::Can;
 use wharf_testkit::threads::within_a_minute;
@@ -266,4 +270,107 @@ fn udp_whose_port_the_kernel_chose_then_it_is_the_same_after_a_reset() {
         peer.send_to(b"hello", port.name().strip_prefix("udp:").unwrap()).unwrap();
         assert_eq!(receiver.recv(&mut port.burst(1), 5 * SECOND).unwrap(), 1, "{}", port.name());
     });
+}
+
+#[test]
+fn two_receivers_that_leave_at_once_then_the_counts_of_both_stay() {
+    within_a_minute(|| {
+        let near = Port::open("wire", Direction::Send).unwrap();
+        let far = near.far_end().unwrap();
+        let ((begins, begun), (ends, end)) = (channel(), channel::<()>());
+        let by = move |_: &[u8]| {
+            _ = begins.send(());
+            _ = end.recv();
+            0
+        };
+        let first = far.receivers(1, by).unwrap();
+        let mut sender = near.sender("test").unwrap();
+        send(&mut sender);
+        begun.recv().unwrap();
+        // Its thread is in a call of `by`, and waits.
+        let leaving = std::thread::spawn(move || drop(first));
+        let began = Instant::now();
+        while far.served_receiver().is_err() {
+            assert!(began.elapsed() < 10 * SECOND);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        drop(ends);
+        leaving.join().unwrap();
+        assert_eq!(far.snapshot().received, 1);
+    });
+}
+
+/// Runs `body` in a process of its own, the test `name`, as far as it is that.
+fn in_own_process(name: &str, body: impl FnOnce()) {
+    if std::env::var("WHARF_GONE_CHILD").is_ok() {
+        return body();
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    let child = child.args([name, "--exact", "--nocapture"]).env("WHARF_GONE_CHILD", "1");
+    assert!(child.status().unwrap().success());
+}
+
+/// Runs `body` with a limit of no descriptors.
+fn without_descriptors<T>(body: impl FnOnce() -> T) -> T {
+    let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let set = |limit: libc::rlimit| {
+        // SAFETY: the kernel reads a structure that lives as long as the call.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+    };
+    // SAFETY: the kernel writes a structure that lives as long as the call.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut before) }, 0);
+    set(libc::rlimit { rlim_cur: 0, ..before });
+    let result = body();
+    set(before);
+    result
+}
+
+#[test]
+fn no_descriptor_for_a_handlers_poller_then_the_next_handler_is_called() {
+    in_own_process("gone::no_descriptor_for_a_handlers_poller_then_the_next_handler_is_called", || {
+        let near = Port::open("wire", Direction::Send).unwrap();
+        let far = near.far_end().unwrap();
+        assert!(without_descriptors(|| far.on_receive(|_| Rest::Free)).is_err());
+        let (comes, came) = channel();
+        let queue = far.on_receive(move |_| {
+            _ = comes.send(());
+            Rest::Free
+        });
+        assert!(queue.is_ok(), "{queue:?}");
+        send(&mut near.sender("test").unwrap());
+        came.recv_timeout(10 * SECOND).unwrap();
+    });
+}
+
+/// Wires side by side.
+static WIRES: Kind = Kind {
+    queues: QueueLayout::Devices,
+    can: Can::BOTH,
+    ..Kind::new("wires", "wires", "wires side by side", |spec: &DeviceSpec, opening: Opening| {
+        (0..spec.devices(opening.queues)).map(|_| open("wire", opening.direction)).collect()
+    })
+};
+
+#[test]
+fn no_descriptor_when_a_port_leaves_its_poller_then_the_other_handlers_are_called() {
+    in_own_process(
+        "gone::no_descriptor_when_a_port_leaves_its_poller_then_the_other_handlers_are_called",
+        || {
+            let registry = Registry::default().with(&WIRES).unwrap();
+            let builder = Port::builder("wires", Direction::Both).registry(registry).one_poller(true);
+            let ports = builder.build_queues(2, |queue, _| queue).unwrap();
+            let peer = ports[0].far_end().unwrap();
+            let (comes, came) = channel();
+            let handler = move |_: &mut Burst| {
+                _ = comes.send(());
+                Rest::Free
+            };
+            ports[0].on_receive(handler).unwrap();
+            ports[1].on_receive(|_| Rest::Free).unwrap();
+            let mut sender = peer.sender("test").unwrap();
+            without_descriptors(|| ports[1].close(SECOND));
+            send(&mut sender);
+            came.recv_timeout(10 * SECOND).unwrap();
+        },
+    );
 }
