@@ -162,6 +162,12 @@ impl Reopener {
         self.on_gone == OnGone::Reopen
     }
 
+    /// Returns the mode of the device as it was opened again last: see
+    /// [`Device::mode`](wharf_core::device::Device::mode).
+    pub fn mode(&self) -> Option<&'static str> {
+        self.lock().mode
+    }
+
     /// Returns the time for which the device has been closed; `None` while it is open.
     pub fn away(&self) -> Option<Duration> {
         self.lock().since.map(|since| since.elapsed())

@@ -214,6 +214,8 @@ impl Port {
         snapshot.frames_out = pool.audit().out() as u64;
         queue.iter().for_each(|queue| snapshot.add_queue(queue));
         receivers.iter().for_each(|receiver| snapshot.add_receiver(receiver));
+        // The queues know that of the first opening.
+        snapshot.mode = monitor.reopener().and_then(|reopener| reopener.mode()).or(snapshot.mode);
         snapshot
     }
 

@@ -17,6 +17,8 @@ pub(super) struct State {
     /// A reset was asked for since.
     pub(super) is_reset: bool,
     pub(super) is_closed: bool,
+    /// The mode of the device that was opened last.
+    pub(super) mode: Option<&'static str>,
     /// The thread opens the device, or has opened it and not handed it out.
     pub(super) is_opening: bool,
 }

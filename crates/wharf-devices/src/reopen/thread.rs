@@ -120,6 +120,7 @@ impl Reopener {
         if state.is_closed || state.attached() != attached {
             return false;
         }
+        state.mode = devices.iter().find_map(|device| device.mode());
         let (generation, mut unused) = (self.asked(), Vec::new());
         for (slot, device) in state.slots.iter_mut().zip(devices) {
             if slot.is_gone {

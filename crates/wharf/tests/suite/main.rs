@@ -15,6 +15,7 @@ mod posted;
 mod quiet;
 mod receivers;
 mod reopened;
+mod sides;
 mod snapshot;
 mod stopped;
 mod virtual_time;
