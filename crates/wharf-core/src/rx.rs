@@ -140,6 +140,12 @@ impl RxQueue {
         self.shared.device.mode_reason.as_ref()
     }
 
+    /// True if both are handles to one queue.
+    #[doc(hidden)]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
     /// Returns the number of frames received.
     pub fn received(&self) -> u64 {
         self.shared.counters.received.get()
@@ -235,7 +241,8 @@ impl RxQueue {
         lock(&self.shared.error).take()
     }
 
-    /// Ends receiving: frees the frames that the handler had left, drops the handler, ends the wait of each
+    /// Ends receiving: frees the frames that the handler had left, which count as dropped (`receiver-gone`),
+    /// drops the handler, ends the wait of each
     /// [`Receiver`], closes a device that belongs to no transmit queue. Waits for the end of a poll, for ever
     /// if the handler calls it.
     ///
@@ -251,12 +258,13 @@ impl RxQueue {
     /// keeps the frames that it has for arrivals.
     #[doc(hidden)]
     pub fn release(&self) -> Option<Box<dyn RxDevice>> {
-        self.shared.end();
+        self.shared.end_with_rest();
         self.resume(); // A thread that polls in its own calls may wait in one.
         let mut last = LastCounts::default();
         self.look_at_device(|device| last.add(device));
         self.shared.counters.keep_last(last);
         let mut state = lock(&self.shared.state);
+        self.shared.counters.count_left(state.burst.len());
         state.free();
         state.wait_for_memory_in_turn(false);
         let device = state.device.take();
@@ -287,6 +295,19 @@ impl RxShared {
     /// Notes that no frame will be received any more, and wakes the receivers.
     fn end(&self) {
         self.ended.store(true, Release);
+        self.tell();
+    }
+
+    /// Works like [`RxShared::end`], once the receivers have the packets that were held for them: they ask no
+    /// more behind the end.
+    fn end_with_rest(&self) {
+        // A handler that has panicked is called no more.
+        let mut state = self.state.lock();
+        if let (Ok(state), Some(_)) = (&mut state, self.inboxes.get()) {
+            state.hand_over();
+        }
+        self.ended.store(true, Release);
+        drop(state);
         self.tell();
     }
 

@@ -6,20 +6,23 @@
 //! senders wait. A thread of the [`Reopener`]'s opens the device again, however long that takes: in the network namespace, and on
 //! the processors, of the thread that opened it first.
 //!
-//! Reading order: this file (what the sides share, and the thread), `reopened.rs` (the wrapper), `side.rs`, `counts.rs`.
+//! Reading order: this file (what the sides share), `state.rs`, `thread.rs`, `reopened.rs` (the wrapper),
+//! `side.rs`, `counts.rs`.
 
 mod backoff;
 mod counts;
 mod reopened;
 mod side;
+mod state;
+mod thread;
 
 pub use reopened::Reopened;
 
 use crate::spec::{DeviceSpec, Direction, Opened, Place, Queues};
-use backoff::{Backoff, PAUSE};
+use state::State;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 use wharf_core::device::{AnyDevice, DeviceError};
 use wharf_core::host::{Wake, outlive};
 use wharf_core::wrap_device;
@@ -28,15 +31,14 @@ use wharf_sys::event::EventFd;
 
 /// Name of the threads that open interfaces again.
 pub const INTERFACE_THREAD: &str = "wharf-reopen";
-/// Time in which all sides are to have closed their device. The attempts begin without a side that nothing polls.
-const CLOSING_MAX: Duration = Duration::from_secs(1);
 
 /// Treatment of a device whose interface or peer has gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnGone {
     /// It is closed, and its frames fail as `lost`. Senders wait until the program asks for it to be opened again (`Port::reopen`).
     Wait,
-    /// Works like [`OnGone::Wait`], and it is opened again: it is tried ten times a second, later less often.
+    /// Works like [`OnGone::Wait`], and it is opened again: that is tried ten times a second. If the new
+    /// device goes within a second each time, the pause before its first attempt grows to 3.2 s.
     #[default]
     Reopen,
     /// A path's queue ends: senders get [`SendError::Ended`](wharf_core::sender::SendError::Ended).
@@ -76,53 +78,9 @@ pub struct Reopener {
     ready: EventFd,
     observers: Mutex<Vec<Observer>>,
     pollers: Mutex<Vec<Arc<dyn Wake>>>,
-}
-
-#[derive(Default)]
-struct State {
-    slots: Vec<Slot>,
-    /// Since when the device is closed, or to be closed.
-    since: Option<Instant>,
-    backoff: Backoff,
-    /// A reset was asked for since.
-    is_reset: bool,
-    is_closed: bool,
-}
-
-/// The place of one side.
-#[derive(Default)]
-struct Slot {
-    /// Memory that the device is attached to.
-    region: Option<Arc<Region>>,
-    /// The side has closed its device.
-    is_retired: bool,
-    /// The side is closed, and wants no device any more.
-    is_gone: bool,
-    /// The new device, and the value of [`Reopener::asked`] that it is newer than.
-    next: Option<(u64, AnyDevice)>,
-}
-
-impl State {
-    /// Asks the sides to close their device. Returns the devices that they have not taken yet.
-    fn ask(&mut self, asked: &AtomicU64) -> Vec<(u64, AnyDevice)> {
-        self.since = Some(Instant::now());
-        asked.fetch_add(1, SeqCst);
-        let untaken = self.slots.iter_mut().filter_map(|slot| {
-            let next = slot.next.take()?;
-            slot.is_retired = true;
-            Some(next)
-        });
-        untaken.collect()
-    }
-
-    /// True once each side has closed its device. One that has no memory yet holds nothing.
-    fn is_retired(&self) -> bool {
-        self.slots.iter().all(|slot| slot.is_retired || slot.is_gone || slot.region.is_none())
-    }
-
-    fn attached(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.region.is_some()).count()
-    }
+    /// Held from a change of the state to the end of its report, so that observers hear of changes in order.
+    /// It is taken before the state, and not by observers: the device is away while they hear.
+    reports: Mutex<()>,
 }
 
 impl std::fmt::Debug for Reopener {
@@ -145,7 +103,8 @@ impl Reopener {
             return Ok(None);
         }
         let reopener = Arc::new(Self {
-            spec: spec.clone(),
+            // Peers know the port that the kernel has chosen.
+            spec: opened.first().map_or_else(|| spec.clone(), |one| spec.with_port_of(&one.device.name())),
             direction,
             queues,
             on_gone,
@@ -155,6 +114,7 @@ impl Reopener {
             ready: EventFd::new()?,
             observers: Mutex::default(),
             pollers: Mutex::default(),
+            reports: Mutex::default(),
         });
         let serving = reopener.clone();
         // Opening an interface may take a privilege, and starts no thread. A peer's threads would inherit it.
@@ -176,7 +136,7 @@ impl Reopener {
 
     fn add_slot(&self) -> usize {
         let mut state = self.lock();
-        state.slots.push(Slot::default());
+        state.slots.push(Default::default());
         state.slots.len() - 1
     }
 
@@ -193,23 +153,19 @@ impl Reopener {
     /// Closes the device, whose frames are lost, and opens it again. While that goes on already, it is done once more at most. A side
     /// that nothing polls closes its device when its line is next asked for: see [`Device::link`](wharf_core::device::Device::link).
     pub fn reset(&self) {
-        let mut state = self.lock();
-        if state.is_closed {
-            return;
-        }
-        state.is_reset = true;
-        let is_news = state.since.is_none();
-        let untaken = if is_news { state.ask(&self.asked) } else { Vec::new() };
-        drop((state, untaken));
-        if is_news {
-            self.tell(&Change::Reset);
-        }
+        self.lose(&Change::Reset);
         self.notify();
     }
 
     /// True if a device that has gone is opened again without a [`Reopener::reset`].
     pub fn is_automatic(&self) -> bool {
         self.on_gone == OnGone::Reopen
+    }
+
+    /// Returns the mode of the device as it was opened again last: see
+    /// [`Device::mode`](wharf_core::device::Device::mode).
+    pub fn mode(&self) -> Option<&'static str> {
+        self.lock().mode
     }
 
     /// Returns the time for which the device has been closed; `None` while it is open.
@@ -219,14 +175,34 @@ impl Reopener {
 
     /// The device of a side has gone: all sides close theirs.
     fn gone(&self, error: &DeviceError) {
-        let mut state = self.lock();
-        if state.is_closed || state.since.is_some() {
-            return;
+        if self.lose(&Change::Gone(error)) {
+            self.notify();
         }
+    }
+
+    /// Asks the sides to close their device, and reports why, unless they are asked already, or closed.
+    /// Returns true if that is news.
+    fn lose(&self, why: &Change<'_>) -> bool {
+        let is_reset = matches!(why, Change::Reset);
+        let is_away = |state: &mut State| {
+            // A reset concerns the device that comes.
+            state.is_reset |= is_reset && state.since.is_some();
+            state.is_closed || state.since.is_some()
+        };
+        // Without the lock on reports: an observer that resets the device comes here.
+        if is_away(&mut self.lock()) {
+            return false;
+        }
+        let _reports = lock(&self.reports);
+        let mut state = self.lock();
+        if is_away(&mut state) {
+            return false;
+        }
+        state.is_reset |= is_reset;
         let untaken = state.ask(&self.asked);
         drop((state, untaken));
-        self.tell(&Change::Gone(error));
-        self.notify();
+        self.tell(why);
+        true
     }
 
     /// Returns the number of times that the sides were asked to close their device.
@@ -256,118 +232,26 @@ impl Reopener {
         self.changed.notify_all();
     }
 
-    /// Takes the new device of side `at`, if it is there, and the value of [`Reopener::asked`] that it is newer than.
+    /// Waits until the thread has no device any more once all sides are closed, for at most `time`.
+    pub fn wait_closed(&self, time: Duration) {
+        let state = self.lock();
+        _ = self.changed.wait_timeout_while(state, time, |state| state.is_closed && state.is_opening);
+    }
+
+    /// Takes the new device of side `at`, if it is there, and the value of [`Reopener::asked`] that it is
+    /// newer than.
     fn take(&self, at: usize) -> Option<(u64, AnyDevice)> {
-        self.lock().slots[at].next.take()
+        let slot = &mut self.lock().slots[at];
+        let next = slot.next.take();
+        // A side that has closed its device late has the mark still.
+        slot.is_retired &= next.is_none();
+        next
     }
 
-    /// Opens the device again each time that it has gone or is reset. The thread's work, until all sides are closed.
-    fn serve(&self) {
-        while self.wait_for_loss() {
-            self.ready.clear();
-            let mut is_first = true;
-            while let Some(slots) = self.wait_for_turn(std::mem::take(&mut is_first)) {
-                let attached = slots.iter().flatten().count();
-                // A kind of the user's may panic.
-                match outlive(|| self.open(slots)).unwrap_or_else(|| Err(self.spec.fault("it panicked"))) {
-                    Ok(devices) => {
-                        if self.hand_out(devices, attached) {
-                            break;
-                        }
-                    }
-                    // What a reset finds missing has gone.
-                    Err(error) if !self.is_automatic() && is_missing(&error) => {
-                        self.tell(&Change::Gone(&error));
-                        if self.on_gone == OnGone::Fail {
-                            return;
-                        }
-                    }
-                    Err(error) => self.tell(&Change::NotYet(&error)),
-                }
-            }
-        }
-        self.ready.clear(); // descriptors of closed sides stand for it
-    }
-
-    /// Waits until the device is to be opened again. Returns false once all sides are closed.
-    fn wait_for_loss(&self) -> bool {
-        let mut state = self.lock();
-        while !state.is_closed && !(state.since.is_some() && (self.is_automatic() || state.is_reset)) {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        !state.is_closed
-    }
-
-    /// Waits until the next attempt is due, as [`Backoff`] says or a reset asks, and not before the sides
-    /// have closed their device. Returns the memory of each side; `None` if all are closed.
-    fn wait_for_turn(&self, is_first: bool) -> Option<Vec<Option<Arc<Region>>>> {
-        let mut state = self.lock();
-        let began = state.since.filter(|_| is_first).unwrap_or_else(Instant::now);
-        let closing_max = state.since.map_or(began, |since| since + CLOSING_MAX);
-        let is_asked = state.is_reset;
-        let pause = if is_first { state.backoff.lost(began, is_asked) } else { PAUSE };
-        while !state.is_closed {
-            let now = Instant::now();
-            let earliest = began + if state.is_reset { pause.min(PAUSE) } else { pause };
-            let until = if state.is_retired() { earliest } else { closing_max.max(earliest) };
-            if now >= until {
-                // A reset from here on concerns the device that is opened now.
-                state.is_reset = false;
-                return Some(state.slots.iter().map(|slot| slot.region.clone()).collect());
-            }
-            let waited = self.changed.wait_timeout(state, until - now);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        None
-    }
-
-    /// Opens the device, and attaches each side to its memory.
-    fn open(&self, slots: Vec<Option<Arc<Region>>>) -> Result<Vec<AnyDevice>, DeviceError> {
-        let opened = self.spec.open(self.direction, self.queues)?;
-        let sides = opened.into_iter().flat_map(|opened| {
-            [Some(opened.device), opened.receiving.map(AnyDevice::from)].into_iter().flatten()
-        });
-        let mut devices: Vec<AnyDevice> = sides.collect();
-        if devices.len() != slots.len() {
-            return Err(self.spec.fault("it came back with another number of queues"));
-        }
-        for (device, region) in devices.iter_mut().zip(slots) {
-            if let Some(region) = region {
-                device.attach(region)?;
-            }
-        }
-        Ok(devices)
-    }
-
-    /// Gives each side its device, `attached` of which are attached to memory. Returns false if more sides are by
-    /// now, or a reset was asked for: another attempt is necessary.
-    fn hand_out(&self, devices: Vec<AnyDevice>, attached: usize) -> bool {
-        let after = self.away().unwrap_or_default();
-        let mut state = self.lock();
-        if state.is_reset || state.attached() != attached {
-            return false;
-        }
-        drop(state);
-        // Before a side can tell that its line is up, or that the new device has gone as well.
-        self.tell(&Change::Reopened { after });
-        state = self.lock();
-        let (generation, mut unused) = (self.asked(), Vec::new());
-        for (slot, device) in state.slots.iter_mut().zip(devices) {
-            if slot.is_gone {
-                unused.push(device);
-            } else {
-                (slot.next, slot.is_retired) = (Some((generation, device)), false);
-            }
-        }
-        state.since = None;
-        state.backoff.opened(Instant::now());
-        // A reset that came with the news is one of the new device.
-        let untaken = if std::mem::take(&mut state.is_reset) { state.ask(&self.asked) } else { Vec::new() };
-        state.is_reset = !untaken.is_empty();
-        drop((state, unused, untaken));
-        self.ready.signal();
-        self.notify();
-        true
+    /// Reports a change behind those that are being reported.
+    fn report(&self, change: &Change<'_>) {
+        let _reports = lock(&self.reports);
+        self.tell(change);
     }
 
     fn tell(&self, change: &Change<'_>) {

@@ -193,6 +193,17 @@ impl DeviceSpec {
         is_interface(self) && is_interface(other) && crate::link::are_peers(&self.place, &other.place)
     }
 
+    /// Returns it with the port of `name`, the device's, where it left the choice to the kernel.
+    pub(crate) fn with_port_of(&self, name: &str) -> Self {
+        let (host, port) = (self.place.strip_suffix(":0"), name.rsplit_once(':'));
+        match (self.kind.place, host, port) {
+            (Place::Address(_), Some(host), Some((_, port))) => {
+                Self { place: format!("{host}:{port}"), ..self.clone() }
+            }
+            _ => self.clone(),
+        }
+    }
+
     /// Returns its options.
     pub fn options(&self) -> &Options {
         &self.options

@@ -48,6 +48,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
+use std::time::Duration;
 use wharf_core::device::{
     CompletionMode, Completions, Device, DeviceError, Notify, Passes, RxDevice, Transmitted, TxDevice, TxInfo,
 };
@@ -245,6 +246,11 @@ impl TxDevice for Udp {
 
     fn outstanding(&self) -> usize {
         self.sending.outstanding()
+    }
+
+    /// Without any, closing waits for no report.
+    fn set_patience(&mut self, patience: Option<Duration>) {
+        self.sending.errors.is_hasty = patience == Some(Duration::ZERO);
     }
 }
 

@@ -11,7 +11,7 @@ use wharf_core::device::DeviceError;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_devices::iface::Drops;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
-use wharf_mem::{Batch, Frame, Region};
+use wharf_mem::{Batch, Frame, Posting, Region};
 
 /// Buffers posted at a time, at least: the tail register is written once for them. A quarter of those wanted if these
 /// are few.
@@ -30,6 +30,7 @@ pub(super) struct Rx<F> {
     table: Box<[Option<Frame>]>,
     /// Buffers posted, at most.
     wanted: u32,
+    _posting: Posting,
     /// The next descriptor to be written, and the first that is not done.
     next: u32,
     clean: u32,
@@ -53,12 +54,14 @@ impl<F: Family> Rx<F> {
         bus: &impl Bus, registers: RingRegisters, (size, wanted): (u32, u32), region: &Arc<Region>,
         region_at: u64,
     ) -> io::Result<Self> {
+        let posting = Posting::of(region, wanted.min(size - 1));
         Ok(Self {
             ring: Ring::new(bus, registers, size)?,
             region: region.clone(),
             region_at,
             table: (0..size).map(|_| None).collect(),
-            wanted: wanted.clamp(1, size - 1),
+            wanted: posting.frames().clamp(1, size - 1),
+            _posting: posting,
             next: 0,
             clean: 0,
             head: None,

@@ -28,17 +28,19 @@ mod bytes;
 mod chain;
 mod give;
 mod headroom;
+mod posting;
 mod take;
 
 pub use bytes::Chunks;
 pub use chain::Chain;
+pub use posting::Posting;
 
 use crate::frame::{Frame, FreeFrame, LENGTH_BYTES_MAX};
 use crate::meta::{Meta, Row, Times, TimesRow};
 use crate::pool_number;
 use crate::spec::{MemError, RegionSpec};
 use bytes::Layout;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use wharf_sys::mapping::Mapping;
 
 /// The buffers of one pool: shared memory, a side table with a row per buffer, and the pool's number.
@@ -65,6 +67,8 @@ pub struct Region {
     rows: Box<[Row]>,
     times: Box<[TimesRow]>,
     retired: AtomicBool,
+    /// Frames that devices may have posted for arrivals.
+    posting: AtomicU32,
 }
 
 impl Region {
@@ -82,7 +86,8 @@ impl Region {
         let layout = Layout::new(&mapping, &spec, number);
         let rows = (0..spec.frames).map(|_| Row::default()).collect();
         let times = (0..spec.frames).map(|_| TimesRow::default()).collect();
-        let region = Self { mapping, spec, layout, rows, times, retired: AtomicBool::new(false) };
+        let (retired, posting) = (AtomicBool::new(false), AtomicU32::new(0));
+        let region = Self { mapping, spec, layout, rows, times, retired, posting };
         // Last first, so that a stack hands out low addresses first.
         let free = (0..spec.frames).rev().map(|index| FreeFrame::new(number, index)).collect();
         Ok((region, free))

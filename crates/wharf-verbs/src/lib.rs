@@ -278,6 +278,7 @@ impl Device for Verbs {
             return Err(DeviceError::Io { device: self.name.clone(), what, source });
         }
         self.sending.close();
+        self.receiving.close();
         self.memory = None;
         Ok(())
     }

@@ -8,11 +8,12 @@ use super::encapsulation::{HEADER_AT, HEADROOM_BYTES, decapsulate, frame_bytes, 
 use super::port::Port;
 use crate::ibverbs::{Completion, MemoryRegion, ReceiveRequest, Status};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use wharf_core::device::DeviceError;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_devices::iface::{Drops, pool_fault};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
-use wharf_mem::{Batch, Frame, Region};
+use wharf_mem::{Batch, Frame, Posting, Region};
 use wharf_sys::errno::EIO;
 
 /// Requests that are posted at a time, at least; a quarter of those wanted where these are few.
@@ -28,6 +29,7 @@ pub(super) struct Receiving {
     /// Requests that wait for datagrams, and their most.
     posted: u32,
     wanted: u32,
+    posting: Option<Posting>,
     /// Completions found when notifications were armed.
     early: VecDeque<Completion>,
     /// On their way from a cache.
@@ -43,6 +45,7 @@ impl Receiving {
             head: first,
             posted: 0,
             wanted: 0,
+            posting: None,
             early: VecDeque::with_capacity(EARLY),
             passing: Batch::new(BATCH_FRAMES_MAX),
             drops: Drops::default(),
@@ -50,9 +53,16 @@ impl Receiving {
     }
 
     /// Wants memory posted for up to `quarters` of the pool of `region`, divided by `shared_by` devices that receive into it.
-    pub(super) fn keep(&mut self, region: &Region, quarters: u32, shared_by: u32) {
+    pub(super) fn keep(&mut self, region: &Arc<Region>, quarters: u32, shared_by: u32) {
         let share = region.spec().frames / 4 * quarters / shared_by.max(1);
-        self.wanted = share.max(1).min(self.slots.len() as u32);
+        let posting = Posting::of(region, share.max(1).min(self.slots.len() as u32));
+        self.wanted = posting.frames();
+        self.posting = Some(posting);
+    }
+
+    /// Posts no more.
+    pub(super) fn close(&mut self) {
+        (self.wanted, self.posting) = (0, None);
     }
 
     /// True once memory has been posted.

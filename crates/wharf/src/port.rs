@@ -110,8 +110,8 @@ struct Parts {
     far_end: Option<Box<dyn Duplex>>,
     /// The receive side in use.
     receiving: Option<Receiving>,
-    /// A receive side that is being closed, or given back.
-    leaving: Option<RxQueue>,
+    /// Receive sides that are being closed, or given back.
+    leaving: Vec<RxQueue>,
     /// What receive sides that were closed have counted.
     received: Snapshot,
     /// The drops of the device since it was opened, when they were last read.
@@ -121,7 +121,7 @@ struct Parts {
 impl Parts {
     fn new(source: Source, far_end: Option<Box<dyn Duplex>>) -> Self {
         let (received, device_drops) = (Snapshot::default(), Vec::new());
-        Self { source, far_end, receiving: None, leaving: None, received, device_drops }
+        Self { source, far_end, receiving: None, leaving: Vec::new(), received, device_drops }
     }
 }
 
@@ -204,15 +204,18 @@ impl Port {
         let Inner { name, pool, queue, monitor, .. } = &*self.inner;
         let mut parts = self.parts();
         let in_use = parts.receiving.as_ref().map(|receiving| receiving.queue.clone());
-        let receiver = in_use.or_else(|| parts.leaving.clone());
-        parts.note_device_drops(receiver.as_ref());
+        // The last one has the device.
+        let receivers: Vec<_> = parts.leaving.iter().cloned().chain(in_use).collect();
+        parts.note_device_drops(receivers.last());
         let (mut snapshot, of_device) = (parts.received.clone(), parts.device_drops.clone());
         drop(parts);
         of_device.into_iter().for_each(|(reason, count)| snapshot.add_drops(reason, count));
         (snapshot.device, snapshot.reopened) = (name.clone(), monitor.reopened());
         snapshot.frames_out = pool.audit().out() as u64;
         queue.iter().for_each(|queue| snapshot.add_queue(queue));
-        receiver.iter().for_each(|receiver| snapshot.add_receiver(receiver));
+        receivers.iter().for_each(|receiver| snapshot.add_receiver(receiver));
+        // The queues know that of the first opening.
+        snapshot.mode = monitor.reopener().and_then(|reopener| reopener.mode()).or(snapshot.mode);
         snapshot
     }
 

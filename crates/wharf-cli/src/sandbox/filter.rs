@@ -57,8 +57,9 @@ const FAMILIES: &[libc::c_int] =
 const PRCTL: &[libc::c_int] =
     &[libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_TIMERSLACK, libc::PR_SET_VMA];
 /// Commands of `bpf(2)` that hand an interface's frames to an AF_XDP socket, and end that (linux/bpf.h):
-/// BPF_MAP_CREATE, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM, BPF_PROG_LOAD and BPF_LINK_CREATE.
-const BPF: &[libc::c_int] = &[0, 2, 3, 5, 28];
+/// BPF_MAP_CREATE, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM, BPF_PROG_LOAD and BPF_LINK_CREATE; and to take a
+/// map that a helper or a path gives: BPF_OBJ_GET and BPF_OBJ_GET_INFO_BY_FD.
+const BPF: &[libc::c_int] = &[0, 2, 3, 5, 7, 15, 28];
 /// Requests that type into a terminal: `TIOCSTI`, and `TIOCLINUX` by its selection (asm-generic/ioctls.h).
 const TYPES: [u64; 2] = [0x5412, 0x541c];
 

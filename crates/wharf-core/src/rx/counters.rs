@@ -1,5 +1,6 @@
 //! `RxCounters`: the counters of a receive queue, and those of its device, which only a poll may ask for.
 
+use super::inbox::RECEIVER_GONE;
 use super::whole::TOO_LONG;
 use super::{RxQueue, RxShared};
 use crate::counters::{self, Counter};
@@ -29,6 +30,8 @@ table! {
         device: FromDevice,
         /// Frames dropped since they are chains, which the handler does not take.
         too_long: Counter,
+        /// Frames that the handler or the receiver had left when the queue was closed.
+        left: Counter,
     }
 }
 
@@ -85,11 +88,17 @@ impl RxCounters {
         }
     }
 
+    /// Counts frames that are freed as the queue is closed.
+    pub(super) fn count_left(&self, count: usize) {
+        self.left.add(count as u64);
+    }
+
     /// Adds the frames dropped here to those that a device has dropped.
     pub(super) fn add_own_drops(&self, drops: &mut Vec<(&'static str, u64)>) {
-        let own = self.too_long.get();
-        if own > 0 {
-            counters::add(drops, TOO_LONG, own);
+        for (reason, count) in [(TOO_LONG, &self.too_long), (RECEIVER_GONE, &self.left)] {
+            if count.get() > 0 {
+                counters::add(drops, reason, count.get());
+            }
         }
     }
 
@@ -124,13 +133,13 @@ impl RxCounters {
 
 impl RxQueue {
     /// Shows the number of frames that were lost before a receiver or handler had them, by reason: those of
-    /// the device (see [`RxDevice::drops`]), those that were too long, and those without room in an inbox.
+    /// the device (see [`RxDevice::drops`]), those that were too long, those without room in an inbox, and
+    /// those that were left at the end.
     /// After [`RxQueue::close`] it shows the numbers of then. Waits for the end of a poll.
     pub fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
         let mut all = self.device_drops();
-        self.shared.counters.add_own_drops(&mut all);
+        self.add_own_drops(&mut all);
         all.into_iter().for_each(|(reason, count)| see(reason, count));
-        self.inbox_drops(see);
     }
 
     /// Returns those of the device, ever since it was opened; `None` while a poll has a device that belongs to no
@@ -156,13 +165,15 @@ impl RxQueue {
     #[doc(hidden)]
     pub fn own_drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
         let mut all = Vec::new();
-        self.shared.counters.add_own_drops(&mut all);
+        self.add_own_drops(&mut all);
         all.into_iter().for_each(|(reason, count)| see(reason, count));
-        self.inbox_drops(see);
     }
 
-    fn inbox_drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
-        self.shared.inboxes.get().into_iter().flatten().for_each(|inbox| lock(inbox).drops(see));
+    fn add_own_drops(&self, all: &mut Vec<(&'static str, u64)>) {
+        self.shared.counters.add_own_drops(all);
+        for inbox in self.shared.inboxes.get().into_iter().flatten() {
+            lock(inbox).drops(&mut |reason, count| counters::add(all, reason, count));
+        }
     }
 
     /// Shows the packets that came by each receive queue of the interface, by the queue's number: see

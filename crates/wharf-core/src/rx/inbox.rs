@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, lock};
 
+/// The reason of packets whose receiver was gone.
+pub(super) const RECEIVER_GONE: &str = "receiver-gone";
 const TAKEN: Row = Row::counter("wharf_receiver_taken", "packets", "Packets that the receiver has taken.");
 const BACKLOG: Row =
     Row::gauge("wharf_receiver_backlog_packets", "packets", "Packets that wait for the receiver.");
@@ -141,7 +143,7 @@ impl Inbox {
     }
 
     fn by_reason(&self) -> [(&'static str, u64); 2] {
-        [("inbox-full", self.full_drops), ("receiver-gone", self.gone_drops)]
+        [("inbox-full", self.full_drops), (RECEIVER_GONE, self.gone_drops)]
     }
 
     pub(super) fn measure(&self, walk: &mut Walk<'_>) {

@@ -34,7 +34,8 @@ impl Watched for RxShared {
     }
 
     fn fail(&self, why: &str) {
-        self.of.iter().for_each(|queue| queue.fail(why));
+        // A device of its own has gone with the transmit side beside it.
+        self.of.iter().chain(&self.completions).for_each(|queue| queue.fail(why));
     }
 }
 
@@ -179,7 +180,9 @@ impl RxShared {
                 return;
             }
             let (before, count) = (burst.batch_mut().bytes(), burst.batch_mut().len());
+            // A device may fail behind packets that it has put there.
             let result = device.receive(cache, burst.batch_mut(), budget);
+            let came = burst.len() - count;
             let may_chain = burst.batch_mut().any_meta() && !self.takes_chains.load(Relaxed);
             let dropped = if may_chain { joiner.make_whole(cache, burst.batch_mut()) } else { 0 };
             self.counters.bytes.add(burst.batch_mut().bytes() - before);
@@ -193,7 +196,7 @@ impl RxShared {
                 ),
                 false => flood.end(device),
             }
-            self.note(result, dropped, device, &mut seen);
+            self.note(result.err(), came, dropped, device, &mut seen);
         };
         let mut found = match (&self.of, device) {
             (Some(queue), _) => poll_queue(&queue.shared, irq, away, quota, Some(&mut receive)),
@@ -222,18 +225,19 @@ impl RxShared {
         found
     }
 
+    /// Counts `received` frames, and notes the error of the same call.
     fn note(
-        &self, result: Result<usize, DeviceError>, dropped: u64, device: &dyn RxDevice,
+        &self, error: Option<DeviceError>, received: usize, dropped: u64, device: &dyn RxDevice,
         seen: &mut PollOutcome,
     ) {
-        let received = result.unwrap_or_else(|error| {
+        let is_last = received == 0 || error.is_some();
+        if let Some(error) = error {
             self.note_error(error);
-            0
-        });
+        }
         self.counters.count(received as u64, dropped);
         seen.received = received as u32;
         seen.due_ns = device.next_arrival_ns();
-        if received == 0 && device.ended() {
+        if is_last && device.ended() {
             seen.receives = false;
             self.ended.store(true, Release);
         }

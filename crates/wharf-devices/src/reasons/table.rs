@@ -259,8 +259,8 @@ pub(super) static ROWS: &[Reason] = &[
     row(
         "receiver-gone",
         &["receiver"],
-        "The receiver that the packet was for had been dropped.",
-        "Keep all receivers of a queue, or open it with fewer.",
+        "The receiver that the packet was for had been dropped, or the port was closed while the receiver had no room for it.",
+        "Keep all receivers of a queue, or open it with fewer. Take what has come before `close`.",
     ),
     row(
         "refused",

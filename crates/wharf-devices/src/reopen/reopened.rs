@@ -47,6 +47,8 @@ pub struct Reopened<D: ?Sized + Side> {
     posted: Vec<Frame>,
     /// Counts of the devices before.
     before: Counts,
+    /// Their account of frames that were lost behind them, for the next reap.
+    undelivered: Option<DeviceError>,
     is_ended: bool,
 }
 
@@ -70,6 +72,7 @@ impl<D: ?Sized + Side> Reopened<D> {
             done: TxBook::new(0),
             posted: Vec::new(),
             before: Counts::default(),
+            undelivered: None,
             is_ended: false,
         }
     }
@@ -122,7 +125,9 @@ impl<D: ?Sized + Side> Reopened<D> {
         self.drain(&mut inner, |reason| reason);
         // The file is let go of before the device is closed.
         self.point_to_reopener();
-        let _ = inner.close();
+        // A reset has no time to hear of frames that are on their way.
+        inner.be_patient(Some(Duration::ZERO));
+        let _ = self.keep(inner.close());
         self.closed.push(inner);
         self.take_back();
         self.reopener.retired(self.at);
@@ -143,6 +148,7 @@ impl<D: ?Sized + Side> Reopened<D> {
         loop {
             let mut returned = Returned::new();
             device.take_back(&mut returned);
+            let _ = self.keep(returned.error.take().map_or(Ok(()), Err));
             if returned.is_empty() {
                 return;
             }
@@ -168,6 +174,19 @@ impl<D: ?Sized + Side> Reopened<D> {
         }
         device.be_patient(self.patience);
         (self.seen, self.inner) = (newer_than, Some(device));
+    }
+
+    /// Keeps the error of a device that is closed if it counts frames, with those that are kept. A false
+    /// completion, which is returned, concerns no frame then.
+    fn keep(&mut self, closed: Result<(), DeviceError>) -> Result<(), DeviceError> {
+        let Err(mut error @ DeviceError::Undelivered { .. }) = closed else { return closed };
+        if let DeviceError::Undelivered { counts, .. } = &mut error
+            && let Some(DeviceError::Undelivered { counts: before, .. }) = self.undelivered.take()
+        {
+            counts.extend(before);
+        }
+        self.undelivered = Some(error);
+        Ok(())
     }
 
     /// True if the device is to be replaced after this error.
@@ -263,7 +282,9 @@ impl<D: ?Sized + Side> Device for Reopened<D> {
         self.next = None;
         // The descriptor that pollers keep would keep the device's file open.
         self.point_to_reopener();
-        self.inner.as_mut().map_or(Ok(()), |inner| inner.close())
+        let closed = self.inner.as_mut().map_or(Ok(()), |inner| inner.close());
+        let closed = self.keep(closed);
+        self.undelivered.take().map_or(closed, Err)
     }
 }
 
@@ -290,6 +311,7 @@ impl<D: ?Sized + Side + TxDevice> TxDevice for Reopened<D> {
     #[inline]
     fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         if self.reopener.asked() == self.seen
+            && self.undelivered.is_none()
             && let Some(inner) = &mut self.inner
         {
             let result = inner.reap(budget, urgent, into);
@@ -337,6 +359,9 @@ impl<D: ?Sized + Side + TxDevice> Reopened<D> {
         &mut self, budget: usize, urgent: bool, into: &mut Completions,
     ) -> Result<(), DeviceError> {
         self.settle();
+        if let Some(error) = self.undelivered.take() {
+            return Err(error);
+        }
         if let Some(inner) = &mut self.inner {
             return inner.reap(budget, urgent, into);
         }

@@ -1,7 +1,7 @@
 //! `Side`: a device of one kind of sides, as a box that [`Reopened`](super::Reopened) stands for.
 
 use std::time::Duration;
-use wharf_core::device::{AnyDevice, Completions, Device, Duplex, RxDevice, TxDevice, TxInfo};
+use wharf_core::device::{AnyDevice, Completions, Device, DeviceError, Duplex, RxDevice, TxDevice, TxInfo};
 use wharf_mem::Batch;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 
@@ -9,11 +9,14 @@ use wharf_mem::batch::BATCH_FRAMES_MAX;
 pub struct Returned {
     pub(super) tx: Completions,
     pub(super) posted: Batch,
+    /// Its error.
+    pub(super) error: Option<DeviceError>,
 }
 
 impl Returned {
     pub(super) fn new() -> Self {
-        Self { tx: Completions::new(BATCH_FRAMES_MAX), posted: Batch::new(BATCH_FRAMES_MAX) }
+        let (tx, posted) = (Completions::new(BATCH_FRAMES_MAX), Batch::new(BATCH_FRAMES_MAX));
+        Self { tx, posted, error: None }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -43,8 +46,7 @@ pub trait Side: Device {
 }
 
 fn reap(device: &mut (impl TxDevice + ?Sized), into: &mut Returned) {
-    // A false completion of a device that is closed concerns no frame.
-    let _ = device.reap(BATCH_FRAMES_MAX, true, &mut into.tx);
+    into.error = device.reap(BATCH_FRAMES_MAX, true, &mut into.tx).err();
 }
 
 impl Side for dyn TxDevice {

@@ -15,18 +15,17 @@ fn findings(spec: &DeviceSpec) -> Vec<Finding> {
     buffers(spec).into_iter().chain(neighbour(spec)).collect()
 }
 
-/// Returns a hint if the system's bound keeps the socket's buffers below what is asked for.
+/// Returns a hint if the system's bound keeps the socket's receive buffer below what is asked for.
 fn buffers(spec: &DeviceSpec) -> Option<Finding> {
     let wanted = spec.number::<u64>("buffer").unwrap_or(super::UdpOptions::default().buffer_bytes as u64);
-    let most = |name: &str| number_in::<u64>(&format!("/proc/sys/net/core/{name}"));
-    let least = most("rmem_max")?.min(most("wmem_max")?);
+    let least = number_in::<u64>("/proc/sys/net/core/rmem_max")?;
     if least >= wanted || Machine::look().has(&NET_ADMIN) {
-        return Some(Finding::fact("buffers", format!("the socket gets buffers of {wanted} bytes")));
+        return Some(Finding::fact("buffers", format!("the socket gets a receive buffer of {wanted} bytes")));
     }
     let what = format!(
-        "the socket gets buffers of {least} bytes, not of {wanted}: bursts are dropped (socket-full)"
+        "the socket gets a receive buffer of {least} bytes, not of {wanted}: bursts are dropped (socket-full)"
     );
-    let mend = format!("sudo sysctl net.core.rmem_max={wanted} net.core.wmem_max={wanted}");
+    let mend = format!("sudo sysctl net.core.rmem_max={wanted}");
     Some(Finding::hint("buffers", what).mend(mend).with("bytes", least))
 }
 

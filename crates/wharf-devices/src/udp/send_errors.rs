@@ -54,6 +54,8 @@ pub(super) struct SendErrors {
     last: Option<i32>,
     in_a_row: u32,
     has_sent: bool,
+    /// It waits for no report as the device is closed.
+    pub(super) is_hasty: bool,
     stuck: StuckTimer,
     told: Vec<i32>,
     /// Error for the next reap.
@@ -105,6 +107,7 @@ impl SendErrors {
             last,
             in_a_row: 0,
             has_sent: false,
+            is_hasty: false,
             stuck,
             told,
             error,
@@ -191,7 +194,7 @@ impl SendErrors {
             }
             let is_unsent = socket.unsent_bytes().is_ok_and(|bytes| bytes > 0);
             let time = wait_max(is_unsent, || socket.lacks_neighbour());
-            if !self.has_sent || self.undelivered.total > 0 || since.elapsed() > time {
+            if self.is_hasty || !self.has_sent || self.undelivered.total > 0 || since.elapsed() > time {
                 break;
             }
             waited |= is_unsent;

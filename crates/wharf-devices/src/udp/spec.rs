@@ -20,7 +20,7 @@ pub(crate) static KIND: Kind = Kind {
         ).when("frame, to answer several peers from one socket"),
         Key::on_off("gso", "Send payloads of one size as one message (`UDP_SEGMENT`)").when("off, to measure one send per datagram"),
         Key::off_on("gro", "Receive payloads of one flow as one message (`UDP_GRO`)").when("on, if one flow with many datagrams arrives: it is much faster; drops then count joined datagrams as one"),
-        Key::number("buffer", 4096..=1 << 30, "4k to 1g bytes", "8m", "Bytes of the socket's buffers").when("Higher, if `wharf explain socket-full` applies (`sysctl net.core.rmem_max` bounds it)"),
+        Key::number("buffer", 4096..=1 << 30, "4k to 1g bytes", "8m", "Bytes of the socket's receive buffer").when("Higher, if `wharf explain socket-full` applies (`sysctl net.core.rmem_max` bounds it)"),
         Key::forms("interface", "IF", "as the routes say", "Interface at which a multicast group is joined, and by which frames leave to one").when("Where several interfaces lead to the group, or no route does"),
     ],
     can: Can { joins_bursts: true, ignores_addresses: true, ..Can::BOTH },

@@ -8,7 +8,7 @@ use crate::virtio::{DriverRing, Extent, RingError, feature};
 use crate::vnet::{VNET_HEADER_BYTES, VnetHeader};
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
-use wharf_mem::{Batch, Frame};
+use wharf_mem::{Batch, Frame, Posting};
 use wharf_packet::checksum;
 
 /// Buffers posted at a time, at least; a quarter of those wanted if these are few.
@@ -22,6 +22,7 @@ pub(super) struct Receiving<R> {
     table: Box<[Option<Frame>]>,
     /// Buffers posted for frames, at most.
     wanted: u16,
+    _posting: Posting,
     /// The first part of a frame in several buffers, its header, and the number of buffers still to come; no
     /// part if it is dropped.
     head: Option<(Option<Frame>, VnetHeader, u16)>,
@@ -37,10 +38,12 @@ impl<R: DriverRing> Receiving<R> {
         let size = queue.ring.size();
         let most =
             u16::try_from(buffers.region.spec().frames / 4 * 3 / u32::from(pairs)).unwrap_or(u16::MAX).max(1);
+        let posting = Posting::of(&buffers.region, size.min(most).into());
         Self {
             merges: features & feature::MRG_RXBUF != 0,
             table: (0..size).map(|_| None).collect(),
-            wanted: size.min(most),
+            wanted: posting.frames() as u16,
+            _posting: posting,
             head: None,
             aside: Vec::new(),
             passing: Batch::new(BATCH_FRAMES_MAX),

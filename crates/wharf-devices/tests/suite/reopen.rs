@@ -2,12 +2,15 @@
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
-use wharf_core::device::{Completions, TxDevice};
+use wharf_core::device::{Completions, Device, DeviceError, Notify, RxDevice, TxDevice};
+use wharf_core::pool::Cache;
+use wharf_devices::null::Null;
 use wharf_devices::registry::Registry;
 use wharf_devices::reopen::{Change, OnGone, Reopener};
-use wharf_devices::spec::{Direction, Queues};
+use wharf_devices::spec::{Can, Direction, Kind, Opened, Place, Queues};
+use wharf_mem::{Batch, Frame, Region};
 
 /// Set in the process of a test that lowers the process's limits.
 const CHILD: &str = "WHARF_REOPEN_CHILD";
@@ -63,6 +66,108 @@ fn reset_before_the_new_device_is_taken_replaces_it_too() {
     std::thread::sleep(Duration::from_millis(20));
     poll_until(&mut *device, &count, 2);
     assert!(reopener.away().is_none());
+}
+
+#[test]
+fn reset_of_which_an_observer_hears_slowly_then_it_is_told_before_the_end() {
+    let (mut device, reopener, count) = open("udp:127.0.0.1:9");
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tells = told.clone();
+    reopener.observe(move |change| {
+        if matches!(change, Change::Reset) {
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        tells.lock().unwrap().push(matches!(change, Change::Reset));
+    });
+    std::thread::scope(|scope| {
+        scope.spawn(|| reopener.reset());
+        poll_until(&mut *device, &count, 1);
+    });
+    assert_eq!(*told.lock().unwrap(), [true, false]);
+}
+
+#[test]
+fn side_that_has_closed_its_device_late_then_the_next_reset_waits_for_it_again() {
+    let (mut device, reopener, count) = open("udp:127.0.0.1:9");
+    reopener.reset();
+    // It is not polled, and the device is opened without it.
+    while count.load(SeqCst) < 1 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(1100));
+    poll_until(&mut *device, &count, 1);
+    reopener.reset();
+    std::thread::sleep(Duration::from_millis(400));
+    assert_eq!(count.load(SeqCst), 1, "its device is open");
+    poll_until(&mut *device, &count, 2);
+}
+
+/// A receive side that says whether it had memory when it was polled.
+#[derive(Default)]
+struct Receives {
+    has_memory: bool,
+}
+
+static POLLED_WITH_MEMORY: Mutex<Option<bool>> = Mutex::new(None);
+
+impl Notify for Receives {}
+
+impl Device for Receives {
+    fn name(&self) -> String {
+        "receives".into()
+    }
+
+    fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
+        self.has_memory = true;
+        Ok(())
+    }
+
+    fn visit(&self, _see: &mut dyn FnMut(&Frame)) {}
+}
+
+impl RxDevice for Receives {
+    fn receive(&mut self, _: &mut Cache, _: &mut Batch, _budget: usize) -> Result<usize, DeviceError> {
+        *POLLED_WITH_MEMORY.lock().unwrap() = Some(self.has_memory);
+        Ok(0)
+    }
+}
+
+static APART: Kind = Kind {
+    place: Place::Interface("NAME"),
+    can: Can::BOTH,
+    ..Kind::new("apart", "apart:NAME", "a device of the test's own", |_, _| {
+        let receiving = Some(Box::<Receives>::default() as Box<dyn RxDevice>);
+        Ok(vec![Opened { receiving, ..Opened::tx(Null::default()) }])
+    })
+};
+
+#[test]
+fn side_that_has_memory_only_as_devices_are_handed_out_then_its_device_has_it() {
+    let registry = Registry::default().with(&APART).unwrap();
+    let spec = registry.parse_for("apart:one", Direction::Both).unwrap();
+    let mut opened = spec.open(Direction::Both, Queues::default()).unwrap();
+    let around = Reopener::around(&spec, Direction::Both, Queues::default(), OnGone::Wait, &mut opened);
+    let (reopener, opened, pool) = (around.unwrap().unwrap(), opened.remove(0), wharf_testkit::pool(16));
+    let mut device: Box<dyn TxDevice> = opened.device.into_tx().unwrap();
+    device.attach(pool.region().clone()).unwrap();
+    let receiving = Arc::new(Mutex::new(opened.receiving.unwrap()));
+    let (late, region) = (receiving.clone(), pool.region().clone());
+    reopener.observe(move |change| {
+        if matches!(change, Change::Reopened { .. }) {
+            late.lock().unwrap().attach(region.clone()).unwrap();
+        }
+    });
+    reopener.reset();
+    let (mut cache, mut batch) = (pool.cache("test").unwrap(), Batch::new(1));
+    let began = Instant::now();
+    while reopener.away().is_some() || POLLED_WITH_MEMORY.lock().unwrap().is_none() {
+        assert!(began.elapsed() < Duration::from_secs(10));
+        poll(&mut *device);
+        if reopener.away().is_none() {
+            receiving.lock().unwrap().receive(&mut cache, &mut batch, 1).unwrap();
+        }
+    }
+    assert_eq!(*POLLED_WITH_MEMORY.lock().unwrap(), Some(true));
 }
 
 /// Runs `body` with a limit of no descriptors.

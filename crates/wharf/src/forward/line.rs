@@ -124,7 +124,7 @@ impl Lines<'_> {
         // One thread takes both ends of a line if there are no more threads than queues.
         let turn = if is_both_ways { at * self.queues + number } else { number };
         let pollers = &self.pollers[turn % self.pollers.len()];
-        let mut opened = end.builder.wrapped(opened);
+        let mut opened = end.builder.wrapped(opened)?;
         let direction = match (leaving.is_some(), arrives) {
             (true, true) => Direction::Both,
             (true, false) => Direction::Send,

@@ -134,8 +134,9 @@ impl PortBuilder {
         self
     }
 
-    /// Puts what `wrap` makes around each device that is opened, such as one that fails in a test, or a
-    /// trace: see [`wrap_device!`](crate::device::wrap_device).
+    /// Puts what `wrap` makes around each device that is opened, and around a receive side that is a device
+    /// of its own (`packet`, opened both ways), such as one that fails in a test, or a trace: see
+    /// [`wrap_device!`](crate::device::wrap_device).
     #[must_use]
     pub fn wrap(mut self, wrap: impl FnMut(AnyDevice) -> AnyDevice + Send + 'static) -> Self {
         self.wrap = Some(Box::new(wrap));

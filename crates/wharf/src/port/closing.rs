@@ -1,7 +1,7 @@
 //! The end of a port: closed by a call, or with its last handle.
 
 use super::receiving::{self, Source};
-use super::{Host, Inner, Port};
+use super::{Host, Inner, Port, Serving};
 use atomic_waker::AtomicWaker;
 use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
@@ -22,7 +22,8 @@ impl Port {
     /// takes up to 4 s more, to hear of a neighbour that does not answer.
     ///
     /// It waits for the end of a handler that runs ([`Port::on_receive`]): a handler must not call it. It
-    /// waits for up to 5 s for another thread that drops a receiver just then, and has the device.
+    /// waits for up to 5 s for another thread that drops a receiver just then, or opens the device again, and
+    /// has it.
     pub fn close(&self, time: Duration) -> Audit {
         if let Some(queue) = &self.inner.queue {
             queue.shutdown(time);
@@ -30,12 +31,12 @@ impl Port {
         let mut parts = self.parts();
         let source = std::mem::replace(&mut parts.source, Source::Closed);
         let (receiving, poller) = (parts.receiving.take(), self.inner.pollers.leave(self.inner.number));
-        let receiving = receiving.map(|receiving| receiving.queue).or_else(|| parts.leaving.clone());
-        parts.leaving.clone_from(&receiving);
+        parts.leaving.extend(receiving.map(|receiving| receiving.queue));
+        let leaving = parts.leaving.clone();
         // The packets on their way to another end that is not in use are this port's again.
         parts.far_end = None;
         drop(parts);
-        if let Some(queue) = receiving {
+        for queue in leaving {
             // The device's error, at its end, changes nothing for the caller.
             let _ = queue.close();
             self.parts().count_last(&queue);
@@ -43,6 +44,7 @@ impl Port {
         drop(poller);
         receiving::close_kept(&self.inner.receiving_pool, source);
         self.inner.giving_back.wait();
+        self.inner.monitor.reopener().inspect(|reopener| reopener.wait_closed(receiving::GIVING_BACK_MAX));
         self.inner.monitor.close();
         self.inner.queue.as_ref().map_or_else(|| self.inner.pool.audit(), TxQueue::audit)
     }
@@ -79,12 +81,14 @@ impl Drop for Inner {
         let source = std::mem::replace(&mut parts.source, Source::Closed);
         let far_end = parts.far_end.take();
         drop(parts);
-        let Some(poller) = poller else { return receiving::close_kept(&self.receiving_pool, source) };
+        if poller.is_none() && receiving.is_none() {
+            return receiving::close_kept(&self.receiving_pool, source);
+        }
         let (pool, queue) = (self.receiving_pool.clone(), self.queue.clone());
         // The other end of a wire gives packets back to this end, which must still be there: it goes first.
         let is_at_once = self.is_far_end || matches!(self.host, Host::World(_));
         // A handler that has dropped the last handle ends with its queue: it cannot wait for its own end.
-        let is_own_end = is_at_once && poller.runs_caller();
+        let is_own_end = is_at_once && poller.as_ref().is_some_and(Serving::runs_caller);
         let close = move || {
             drop(poller);
             let closed = receiving.iter().filter(|_| !is_own_end);

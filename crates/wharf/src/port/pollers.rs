@@ -50,12 +50,12 @@ impl Pollers {
         }
     }
 
-    /// Serves port `number` no more. Returns the poller until now. Without a thread, the senders of the other
-    /// ports run their queues.
+    /// Serves port `number` no more. Returns the poller until now; `None` if the system gives no other one:
+    /// that goes on, and lets go of the port's queues once they are closed.
     pub(super) fn leave(&self, number: usize) -> Option<Serving> {
         let mut state = lock(&self.state);
         state.served[number] = Served::default();
-        let started = self.start(&state.served).ok().flatten();
+        let started = self.start(&state.served).ok()?;
         std::mem::replace(&mut state.serving, started)
     }
 

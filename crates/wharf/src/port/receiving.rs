@@ -43,8 +43,8 @@ impl Drop for Lease {
     }
 }
 
-/// Most time that [`Port::close`] waits for another thread that gives the receive side back.
-const GIVING_BACK_MAX: Duration = Duration::from_secs(5);
+/// Most time that [`Port::close`] waits for another thread that has the device.
+pub(super) const GIVING_BACK_MAX: Duration = Duration::from_secs(5);
 
 /// Counts the threads that are giving the receive side back. The device is theirs meanwhile.
 #[derive(Default)]
@@ -253,9 +253,13 @@ impl Port {
                 return Err(error);
             }
         };
-        parts.receiving = Some(Receiving { queue, user, is_of_queue });
+        parts.receiving = Some(Receiving { queue: queue.clone(), user, is_of_queue });
         let before = self.restart_poller(&parts);
         drop(parts);
+        if before.is_err() {
+            // Nothing would poll it. A receiver that is dropped gives it back itself.
+            self.take_back(|one| user == User::Handler && one.queue.is_same(&queue));
+        }
         // Joins the thread, whose handler may use the port.
         drop(before?);
         Ok(made)
@@ -295,7 +299,7 @@ impl Port {
             true => Source::OfQueue,
             false => Source::Gone("its receive side has ended"),
         };
-        parts.leaving = Some(queue.clone());
+        parts.leaving.push(queue.clone());
         // Without a thread, senders run the queue themselves.
         let before = self.restart_poller(&parts);
         drop(parts);
@@ -332,10 +336,9 @@ pub(super) fn close_kept(pool: &PagePool, source: Source) {
 impl Parts {
     /// Keeps what a receive queue that was closed has counted.
     pub(super) fn count_last(&mut self, queue: &RxQueue) {
-        if self.leaving.take().is_none() {
-            // Two close it at the same time, and the other has counted it.
-            return;
-        }
+        // Two close it at the same time, and the other has counted it.
+        let Some(at) = self.leaving.iter().position(|one| one.is_same(queue)) else { return };
+        self.leaving.swap_remove(at);
         self.received.add_receiver(queue);
         self.note_device_drops(Some(queue));
     }

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
+use wharf_sys::xdp::SocketMap;
 
 /// Calls `work` in a thread that the filter holds for.
 fn filtered(work: impl FnOnce() + Send + 'static) {
@@ -41,6 +42,20 @@ fn calls_that_a_run_needs_are_allowed() {
         assert!(UnixStream::pair().is_ok() && std::fs::read("/proc/self/status").is_ok());
         assert!(wharf_sys::interface::InterfaceSocket::open().is_ok());
     });
+}
+
+/// Returns the kernel's answers for what is no map of sockets.
+fn answers_for_no_map() -> [Option<i32>; 2] {
+    let file = std::fs::File::open("/dev/null").unwrap();
+    [SocketMap::pinned("/dev/null".as_ref()), SocketMap::of(file.into())]
+        .map(|map| map.unwrap_err().raw_os_error())
+}
+
+/// A device that is opened again by `helper=` or `map=` asks for its map first.
+#[test]
+fn map_of_sockets_that_is_given_then_the_kernel_answers() {
+    let without = answers_for_no_map();
+    filtered(move || assert_eq!(answers_for_no_map(), without));
 }
 
 /// Runs `program` over a call, as the kernel does (`struct seccomp_data`, linux/filter.h), and returns what is to be done.
@@ -138,6 +153,9 @@ fn arguments_decide_where_a_call_can_do_harm() {
         (libc::SYS_socket, [word(libc::AF_XDP), 3, 0], [word(libc::AF_VSOCK), 1, 0]),
         (libc::SYS_socket, [word(libc::AF_UNIX), 1, 0], [word(libc::AF_ALG), 5, 0]),
         (libc::SYS_prctl, [word(libc::PR_SET_NAME), 0, 0], [word(libc::PR_SET_DUMPABLE), 1, 0]),
+        // BPF_OBJ_GET, and BPF_OBJ_PIN; BPF_OBJ_GET_INFO_BY_FD, and BPF_MAP_GET_FD_BY_ID.
+        (libc::SYS_bpf, [7, 0, 0], [6, 0, 0]),
+        (libc::SYS_bpf, [15, 0, 0], [14, 0, 0]),
         // BPF_MAP_DELETE_ELEM, and BPF_MAP_GET_NEXT_KEY; BPF_LINK_CREATE, and BPF_PROG_GET_FD_BY_ID.
         (libc::SYS_bpf, [3, 0, 0], [4, 0, 0]),
         (libc::SYS_bpf, [28, 0, 0], [13, 0, 0]),

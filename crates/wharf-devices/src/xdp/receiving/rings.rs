@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wharf_core::device::DeviceError;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
-use wharf_mem::{Batch, Frame, Region};
+use wharf_mem::{Batch, Frame, Posting, Region};
 use wharf_sys::xdp::{Consumer, Descriptor, PACKET_CONTINUES, Producer};
 
 /// Bits of a received address that hold the address from the fill ring. The bits above hold the distance from there
@@ -47,6 +47,7 @@ struct QueueRings {
 struct Memory {
     table: Table,
     region: Arc<Region>,
+    posting: Option<Posting>,
     window: Window,
     /// With zero-copy, bytes of a page: no buffer may cross its end.
     page_bytes: Option<usize>,
@@ -65,8 +66,9 @@ impl Rings {
     ) -> Self {
         let table = Table::new(&region);
         let passing = Batch::new(BATCH_FRAMES_MAX);
-        let (aside, drops) = (Vec::new(), Drops::default());
-        let memory = Memory { table, region, window, page_bytes, fills_checksums, aside, passing, drops };
+        let (aside, drops, posting) = (Vec::new(), Drops::default(), None);
+        let memory =
+            Memory { table, region, posting, window, page_bytes, fills_checksums, aside, passing, drops };
         Self { queues: Vec::new(), memory, first: 0 }.and(fill, receive).keeping(3, 1)
     }
 
@@ -78,14 +80,21 @@ impl Rings {
         self
     }
 
-    /// Up to so many `quarters` of the pool wait for packets, divided by so many devices that have it, and by the queues.
+    /// Up to so many `quarters` of the pool wait for packets, divided by so many devices that have it, and by
+    /// the queues; less where other receivers have claimed them: see [`Posting`].
     #[must_use]
     pub fn keeping(mut self, quarters: u32, shared_by: u32) -> Self {
         let frames = self.memory.region.spec().frames / 4 * quarters;
-        let shared_by = shared_by.max(1).saturating_mul(self.queues.len() as u32);
+        let queues = self.queues.len() as u32;
+        let share = frames / shared_by.max(1).saturating_mul(queues);
+        let wanted = self.queues.iter().map(|queue| queue.fill.entries().min(share)).sum();
+        // What was claimed before is given back first.
+        self.memory.posting = None;
+        let posting = Posting::of(&self.memory.region, wanted);
         for queue in &mut self.queues {
-            queue.wanted = queue.fill.entries().min(frames / shared_by).max(1);
+            queue.wanted = queue.fill.entries().min(share).min(posting.frames() / queues).max(1);
         }
+        self.memory.posting = Some(posting);
         self
     }
 

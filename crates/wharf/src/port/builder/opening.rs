@@ -66,7 +66,7 @@ impl PortBuilder {
         self.opened(Queues::default())?;
         match self.opened.pop() {
             Some(opened) if self.opened.is_empty() => {
-                let opened = self.wrapped(opened);
+                let opened = self.wrapped(opened)?;
                 let name = self.name.take().unwrap_or_else(|| opened.device.name());
                 self.build_over(name, opened)
             }
@@ -126,7 +126,7 @@ impl PortBuilder {
             self.common.pollers = Some(self.new_pollers());
         }
         let port = |(number, opened)| {
-            let opened = self.wrapped(opened);
+            let opened = self.wrapped(opened)?;
             self.port_of(number, opened, |queue| each(queue, number))
         };
         queues.into_iter().enumerate().map(port).collect()
@@ -160,11 +160,11 @@ impl PortBuilder {
         Pollers::new(self.common.host.clone(), settings, self.common.owners.cpu())
     }
 
-    pub(crate) fn wrapped(&mut self, opened: Opened) -> Opened {
-        match &mut self.wrap {
-            Some(wrap) => Opened { device: wrap(opened.device), ..opened },
-            None => opened,
-        }
+    pub(crate) fn wrapped(&mut self, opened: Opened) -> Result<Opened, QueueError> {
+        let Some(wrap) = &mut self.wrap else { return Ok(opened) };
+        let device = wrap(opened.device);
+        let receiving = opened.receiving.map(|device| wrap(device.into()).into_rx()).transpose()?;
+        Ok(Opened { device, receiving, ..opened })
     }
 
     /// Opens the device's queues, unless they are open.

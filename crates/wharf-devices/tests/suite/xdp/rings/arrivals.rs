@@ -243,3 +243,24 @@ fn queues_share_memory_and_have_their_turns() {
     drop((cache, to));
     assert_eq!(pool.audit().out(), 0);
 }
+
+/// Three receivers of one pool, and nothing arrives: each posts what it may at its first call.
+#[test]
+fn receivers_that_share_a_pool_then_senders_find_a_part_of_it() {
+    let pool = PagePool::builder().frames(256).frame_bytes(2048).huge_pages(false).build().unwrap();
+    let (region, mut cache) = (pool.region().clone(), pool.cache("test").unwrap());
+    let window = memory::to_receive(&region);
+    let posted = |cache: &mut _| {
+        let fill = Producer::new(Shared::own(128, 0).unwrap());
+        let receive = Consumer::new(Shared::own(64, 0).unwrap());
+        let mut rings = Rings::new(fill, receive, region.clone(), window, None, false);
+        rings.receive(cache, &mut Batch::new(1), 1, || "xdp:x".into()).unwrap();
+        rings
+    };
+    let receivers = [(); 3].map(|()| posted(&mut cache));
+    assert_eq!(receivers.each_ref().map(|rings| rings.held().0), [128, 64, 16]);
+    receivers.into_iter().flat_map(Rings::close).for_each(|frame| cache.give_one(frame).unwrap());
+    let again = posted(&mut cache);
+    assert_eq!(again.held().0, 128, "the claims are given back");
+    again.close().into_iter().for_each(|frame| cache.give_one(frame).unwrap());
+}

@@ -1,0 +1,91 @@
+//! Devices whose receive side is a device of its own, and devices that come back in another mode.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+use wharf::device::{AnyDevice, Device, DeviceError, Frame, Kind, Notify, Opened, Place, Region, Registry};
+use wharf::device::{Batch, Cache, RxDevice, TxDevice, delegate};
+use wharf::{Direction, Event, Port};
+use wharf_devices::null::Null;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Receives nothing.
+struct Silent;
+
+impl Notify for Silent {}
+
+impl Device for Silent {
+    fn name(&self) -> String {
+        "silent".into()
+    }
+
+    fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn visit(&self, _see: &mut dyn FnMut(&Frame)) {}
+}
+
+impl RxDevice for Silent {
+    fn receive(&mut self, _: &mut Cache, _: &mut Batch, _budget: usize) -> Result<usize, DeviceError> {
+        Ok(0)
+    }
+}
+
+#[test]
+fn device_with_a_receive_side_of_its_own_then_both_are_wrapped() {
+    let device = Opened { receiving: Some(Box::new(Silent)), ..Opened::tx(Null::default()) };
+    let wrapped = Arc::new(AtomicUsize::new(0));
+    let wraps = wrapped.clone();
+    let builder = Port::builder_over(vec![device], Direction::Both).wrap(move |device| {
+        wraps.fetch_add(if device.as_rx().is_some() { 10 } else { 1 }, SeqCst);
+        device
+    });
+    drop(builder.build().unwrap());
+    assert_eq!(wrapped.load(SeqCst), 11);
+}
+
+/// Sends in a mode.
+struct Moded {
+    inner: Null,
+    mode: &'static str,
+}
+
+impl Notify for Moded {}
+
+impl Device for Moded {
+    delegate!(inner: name, mode_reason, attach, visit, close, link);
+
+    fn mode(&self) -> Option<&'static str> {
+        Some(self.mode)
+    }
+}
+
+impl TxDevice for Moded {
+    delegate!(inner: info, transmit, flush, reap, outstanding, next_completion_ns, set_patience);
+}
+
+static OPENINGS: AtomicUsize = AtomicUsize::new(0);
+static MODED: Kind = Kind {
+    place: Place::Interface("NAME"),
+    ..Kind::new("moded", "moded:NAME", "a device of the test's own", |_, _| {
+        let mode = if OPENINGS.fetch_add(1, SeqCst) == 0 { "zero-copy" } else { "copy" };
+        Ok(vec![Opened::new(AnyDevice::tx(Moded { inner: Null::default(), mode }))])
+    })
+};
+
+#[test]
+fn device_that_comes_back_in_another_mode_then_a_snapshot_has_that() {
+    let registry = Registry::default().with(&MODED).unwrap();
+    let port = Port::builder("moded:one", Direction::Send).registry(registry).build().unwrap();
+    assert_eq!(port.snapshot().mode, Some("zero-copy"));
+    let mut events = port.events().unwrap();
+    port.reopen().unwrap();
+    while !matches!(events.wait(10 * SECOND).expect("an event"), Event::Reopened { .. }) {}
+    let began = std::time::Instant::now();
+    while port.snapshot().mode != Some("copy") {
+        assert!(began.elapsed() < 10 * SECOND, "{:?}", port.snapshot().mode);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
