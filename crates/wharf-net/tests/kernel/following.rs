@@ -86,6 +86,32 @@ fn lost_events_are_dumped_anew() {
     assert!(tables.overruns() > 0, "the socket's memory is enough for {ROUTES} events: try more");
 }
 
+#[test]
+#[ignore = "wants root"]
+fn events_that_wait_at_an_overrun_are_older_than_the_dump() {
+    const ROUTES: usize = 120_000;
+    let Some(rig) = Rig::new("older", "true") else { return };
+    let mut mirror = Mirror::open().expect("a mirror");
+    let (tables, before) = (mirror.tables(), mirror.tables().prefixes().0);
+    let lines = |what: &str| -> String {
+        let line = |at: usize| {
+            format!("route {what} 2{}.{}.{}.0/24 via 10.1.0.2\n", at >> 16, at >> 8 & 255, at & 255)
+        };
+        (0..ROUTES).map(line).collect()
+    };
+    rig.batch(&lines("add"));
+    rig.batch(&lines("del"));
+    for (change, count) in [("true", before), ("ip -n $A route add 30.0.0.0/8 via 10.1.0.2", before + 1)] {
+        rig.sh(change);
+        eventually(change, || {
+            turn(&mut mirror);
+            mirror.is_current()
+        });
+        assert_eq!(tables.prefixes().0, count, "{change}");
+    }
+    assert!(tables.overruns() > 0, "the socket's memory is enough for {ROUTES} events: try more");
+}
+
 fn lookup(tables: &Tables, to: &str) -> Neighbour {
     let to: IpAddr = to.parse().expect("an address");
     tables.lookup(&Query::to(to)).expect("a hop").neighbour
