@@ -71,6 +71,8 @@ impl Cache {
     /// need of a large table is on its way from memory at a time.
     pub fn lookup_all(&mut self, queries: &[Query], mut each: impl FnMut(&Query, Result<&Hop, NoHop>)) {
         let generation = self.renew();
+        // The answer to the last query may have to make room.
+        self.last.generation = 0;
         for some in queries.chunks(AT_ONCE) {
             let mut words: [(&[u32], &[u64]); AT_ONCE] = Default::default();
             words.iter_mut().zip(some).for_each(|(words, query)| *words = self.snapshot.words(query));
@@ -146,3 +148,6 @@ impl Cache {
 fn ends<W: Copy + Default + std::ops::BitXor<Output = W>>(words: &[W]) -> W {
     words.first().copied().unwrap_or_default() ^ words.last().copied().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,9 +83,13 @@ impl Tables {
         self.0.current.load().links.get(&index).and_then(|link| link.mac)
     }
 
-    /// Returns the index of an interface.
+    /// Returns the index of an interface, by its name or another that it has (`altname`).
     pub fn interface_index(&self, name: &str) -> Option<u32> {
-        self.0.current.load().links.values().find(|link| &*link.name == name).map(|link| link.index)
+        let now = self.0.current.load();
+        let mut links = now.links.values();
+        links
+            .find(|link| &*link.name == name || link.other_names.iter().any(|other| &**other == name))
+            .map(|link| link.index)
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {

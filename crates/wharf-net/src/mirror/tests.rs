@@ -2,6 +2,7 @@
 
 use super::{EXCEPTIONS_PREFIXES_MAX, Mirror, part, place_of};
 use crate::kernel::{Fact, NEW_ROUTE, fact_of};
+use crate::wire::Message;
 use std::time::{Duration, Instant};
 
 /// A route of table 100 to one address. `flags` are those of `rtmsg`.
@@ -25,6 +26,18 @@ fn a_part_that_rests_holds_back_no_other_and_is_due_later() {
     assert!(mirror.due() < later, "rules and addresses do not rest");
     mirror.turn().expect("a turn");
     assert_eq!((mirror.wanted, mirror.due()), (part::ROUTES_V4, later));
+}
+
+#[test]
+fn what_ipv6_says_of_an_interface_makes_the_interfaces_be_dumped() {
+    let mut mirror = Mirror::open().expect("a mirror");
+    let take = |mirror: &mut Mirror, kind, family| {
+        let message = Message { kind, flags: 0, sequence: 0, body: &[family; 16] };
+        mirror.state.take(&message).1
+    };
+    let (netconf, link) = (80, 16);
+    assert_eq!([netconf, link].map(|kind| take(&mut mirror, kind, 10)), [part::LINKS; 2]);
+    assert_eq!(take(&mut mirror, netconf, 2), 0, "of IPv4");
 }
 
 #[test]
