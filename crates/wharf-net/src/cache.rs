@@ -32,9 +32,11 @@ pub struct Cache {
     last: Kept<Query>,
     last_at: usize,
     queries: Box<[Kept<Query>]>,
-    steps: Box<[Kept<Step>]>,
+    steps: Box<[Kept<(Step, u64)>]>,
     /// A query that the steps are for: others differ from it in destination, flow and ports alone.
     constant: Query,
+    /// The number of the constant query: steps of an earlier one are no good.
+    constants: u64,
     /// The answers to queries, and behind them those of steps.
     answers: Box<[Result<Hop, NoHop>]>,
 }
@@ -49,8 +51,9 @@ impl Cache {
             last: Kept { generation: 0, of: nothing },
             last_at: 0,
             queries: (0..QUERIES).map(|_| Kept { generation: 0, of: nothing }).collect(),
-            steps: (0..STEPS).map(|_| Kept { generation: 0, of: Step::default() }).collect(),
+            steps: (0..STEPS).map(|_| Kept { generation: 0, of: (Step::default(), 0) }).collect(),
             constant: nothing,
+            constants: 0,
             answers: (0..QUERIES + STEPS).map(|_| Err(NoHop::NoRoute)).collect(),
         }
     }
@@ -116,18 +119,18 @@ impl Cache {
         let step = self.snapshot.step(query)?;
         let at = step.hash() % STEPS;
         let kept = &self.steps[at];
-        if kept.generation == generation && kept.of == step && query.is_like(&self.constant) {
+        let is_kept = kept.generation == generation && kept.of == (step, self.constants);
+        if is_kept && query.is_like(&self.constant) {
             return Some(QUERIES + at);
         }
         if !self.snapshot.is_shared(&step, query) {
             return None;
         }
         if !query.is_like(&self.constant) {
-            self.constant = *query;
-            self.steps.iter_mut().for_each(|kept| kept.generation = 0);
+            (self.constant, self.constants) = (*query, self.constants + 1);
         }
         self.answers[QUERIES + at] = self.snapshot.lookup(query);
-        self.steps[at] = Kept { generation, of: step };
+        self.steps[at] = Kept { generation, of: (step, self.constants) };
         Some(QUERIES + at)
     }
 

@@ -7,7 +7,7 @@ use crate::wrap::{mtu_bytes, packet_bytes};
 use std::net::IpAddr;
 use wharf::net::{Headers, IPV4_CHECKSUM_AT, checksum};
 use wharf::{Packet, SendError, Wait};
-use wharf_net::{Query, RouteKind};
+use wharf_net::{Cache, Hop, NoHop, Query, RouteKind};
 
 const ETHERNET_BYTES: usize = 14;
 const IPV4_TTL_AT: usize = 8;
@@ -22,11 +22,12 @@ struct Arrived {
 impl RouteSender {
     /// Forwards an Ethernet frame that has arrived by a port, the one at this position of
     /// [`Router::ports`](crate::Router::ports), as a router does. For packets to others it lowers the time to
-    /// live, and answers by ICMP what is too old, too long or leads nowhere: each sender 1000 times a second. Waits for room in a port, for `wait` at most.
+    /// live, and answers by ICMP what is too old, too long or leads nowhere: all senders of a router
+    /// together 1000 times a second. Waits for room in a port, for `wait` at most.
     ///
-    /// Frames to another MAC, to groups, with VLAN tags or without IP count as [`Reason::NotForwarded`], packets
-    /// to this host as [`Reason::ThisHost`]: a device that copies (`packet:`) leaves both to the kernel. It
-    /// fragments nothing.
+    /// Frames to another MAC, to groups, with VLAN tags or without IP count as [`Reason::NotForwarded`],
+    /// packets to this host as [`Reason::ThisHost`]: a device that copies (`packet:`) leaves both to the
+    /// kernel. It fragments nothing.
     ///
     /// # Errors
     /// Those of [`RouteSender::send`].
@@ -83,11 +84,17 @@ impl RouteSender {
         Ok(Arrived { headers, query })
     }
 
+    /// Returns the way from this host to who sent a packet.
+    fn way_back(&mut self, source: IpAddr) -> Result<&Hop, NoHop> {
+        let sources = self.sources.get_or_insert_with(|| Cache::new(self.shared.tables.clone()));
+        sources.lookup(&Query::to(source))
+    }
+
     /// Says whether a packet may be forwarded; if it may not, with the MTU that it was too long for.
     fn may_pass(&mut self, packet: &Packet, arrived: &Arrived) -> Result<(), (Reason, u32)> {
         // A packet of an address of our own has not come from us (the kernel's `fib_validate_source`).
         if let Some(source) = arrived.query.source()
-            && self.hops.lookup(&Query::to(source)).is_ok_and(|hop| hop.kind != RouteKind::Unicast)
+            && self.way_back(source).is_ok_and(|hop| hop.kind != RouteKind::Unicast)
         {
             return Err((Reason::NotForwarded, 0));
         }
@@ -114,11 +121,11 @@ impl RouteSender {
         let (head, is_v6) = (packet.head(), arrived.headers.is_ipv6);
         let Some(error) = Error::of(reason, mtu_bytes, is_v6) else { return Ok(()) };
         let Some(to) = arrived.query.source() else { return Ok(()) };
-        if is_exempt(head, &arrived.headers) || !self.errors.take() {
+        if is_exempt(head, &arrived.headers) || !self.shared.may_answer() {
             return Ok(());
         }
         // Back to one host alone: a source may be a broadcast address of ours.
-        let from = match self.hops.lookup(&Query::to(to)) {
+        let from = match self.way_back(to) {
             Ok(hop) if hop.kind == RouteKind::Unicast => hop.source,
             _ => None,
         };

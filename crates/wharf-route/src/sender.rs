@@ -2,7 +2,6 @@
 
 use crate::asking::{Asked, ask};
 use crate::counts::Cells;
-use crate::icmp::Budget;
 use crate::reason::{Fate, Reason};
 use crate::shared::{Alive, Shared};
 use crate::template::Templates;
@@ -50,6 +49,9 @@ pub struct RouteSender {
     /// Memory for the next packets.
     stock: Burst,
     pub(crate) hops: Cache,
+    /// The ways back to those who sent what is forwarded, from the first such packet on. In `hops` they would
+    /// take the places of the ways there.
+    pub(crate) sources: Option<Cache>,
     pub(crate) shared: Arc<Shared>,
     /// `None`: of the thread that sends to neighbours.
     _alive: Option<Arc<Alive>>,
@@ -58,7 +60,6 @@ pub struct RouteSender {
     asked: u64,
     mark: u32,
     pub(crate) cells: Arc<Cells>,
-    pub(crate) errors: Budget,
 }
 
 /// What [`RouteSender::flush`] leaves.
@@ -86,13 +87,13 @@ impl RouteSender {
             templates: Templates::default(),
             stock: ports[0].1.pool().burst(STOCK_PACKETS),
             hops: Cache::new(shared.tables.clone()),
+            sources: None,
             shared,
             _alive: alive,
             asker: Asker::open()?,
             asked: 0,
             mark: 0,
             cells,
-            errors: Budget::default(),
         })
     }
 
@@ -254,8 +255,8 @@ impl RouteSender {
         if is_in { Fate::Waits } else { Fate::Dropped(Reason::NoNeighbour) }
     }
 
-    /// Sends packets that have waited for a neighbour since a time, in order, up to the first that has to wait
-    /// on.
+    /// Sends packets that have waited for a neighbour since a time, in order, up to the first that has to
+    /// wait on.
     pub(crate) fn send_held(&mut self, of: &Awaited, since: Instant, all: &mut VecDeque<Held>, wait: Wait) {
         while let Some(mut held) = all.pop_front() {
             match self.way_of(&mut held.packet, &held.query, Some((*of, since))) {
