@@ -336,14 +336,8 @@ impl RouteSender {
 
     /// Returns the interface of a port, if it is there.
     pub(crate) fn interface_of(&mut self, port: usize) -> Option<u32> {
-        let is_there = |outs: &[Out]| {
-            let index = outs.get(port)?.interface;
-            self.shared.tables.interface_name(index).is_some().then_some(index)
-        };
-        match is_there(&self.outs) {
-            None if self.find_interfaces() => Some(self.outs.get(port)?.interface),
-            found => found,
-        }
+        self.find_interfaces();
+        self.outs.get(port).map(|out| out.interface).filter(|index| *index != 0)
     }
 
     /// Asks for the indices of the interfaces, if the tables have changed since. Returns false otherwise.
