@@ -13,7 +13,7 @@ use crate::routes::Outcome;
 use crate::socket::{Dumped, Socket, dump_of, wait};
 use crate::state::{Snapshot, State, part};
 use crate::tables::{Shared, Tables};
-use crate::wire::messages;
+use crate::wire::{ACK, Request, messages};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -29,6 +29,8 @@ const EXCEPTIONS_PREFIXES_MAX: usize = 100_000;
 /// Dumps of a part that events ask for take at most a fifth of the time.
 const REST_PER_DUMP: u32 = 4;
 
+/// The fixed bytes of a question about the loopback interface.
+const LOOPBACK: [u8; 16] = [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const PARTS: usize = part::ALL.count_ones() as usize;
 
 /// Each part, with what a dump of it asks for: the message, and its fixed bytes.
@@ -187,9 +189,21 @@ impl Mirror {
         self.inbox.give_back(pending);
     }
 
+    /// Waits until the kernel has finished the change of which it has sent an event: it changes routes and
+    /// next hops behind it, under `rtnl_lock`, which a question about a link takes and a dump of routes
+    /// does not.
+    fn let_finish(&mut self) -> io::Result<()> {
+        self.sequence += 1;
+        let question = Request::new(GET_LINK, ACK, self.sequence, &LOOPBACK);
+        self.questions.dump(question, self.sequence, &mut |_| (), &mut || Ok(())).map(drop)
+    }
+
     /// Dumps some parts.
     fn dump(&mut self, parts: u16) -> io::Result<()> {
         self.wanted &= !parts;
+        if parts & part::SILENT != 0 {
+            self.let_finish()?;
+        }
         for part in parts_of(parts) {
             let before = processor_time();
             let mut dumped = State::default();
