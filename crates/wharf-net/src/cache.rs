@@ -37,6 +37,9 @@ pub struct Cache {
     constant: Query,
     /// The number of the constant query: steps of an earlier one are no good.
     constants: u64,
+    /// The last query that was not like it. The next that is like this one makes it the constant: one that
+    /// comes once, between others, costs the steps nothing.
+    other: Query,
     /// The answers to queries, and behind them those of steps.
     answers: Box<[Result<Hop, NoHop>]>,
 }
@@ -54,6 +57,7 @@ impl Cache {
             steps: (0..STEPS).map(|_| Kept { generation: 0, of: (Step::default(), 0) }).collect(),
             constant: nothing,
             constants: 0,
+            other: nothing,
             answers: (0..QUERIES + STEPS).map(|_| Err(NoHop::NoRoute)).collect(),
         }
     }
@@ -123,10 +127,13 @@ impl Cache {
         if is_kept && query.is_like(&self.constant) {
             return Some(QUERIES + at);
         }
-        if !self.snapshot.is_shared(&step, query) {
+        let is_like = query.is_like(&self.constant);
+        let is_once = !is_like && !query.is_like(&self.other);
+        self.other = if is_like { self.other } else { *query };
+        if is_once || !self.snapshot.is_shared(&step, query) {
             return None;
         }
-        if !query.is_like(&self.constant) {
+        if !is_like {
             (self.constant, self.constants) = (*query, self.constants + 1);
         }
         self.answers[QUERIES + at] = self.snapshot.lookup(query);

@@ -92,6 +92,12 @@ impl Tables {
             .map(|link| link.index)
     }
 
+    /// Returns the VRF that an interface is a port of, or is: what [`Query::output`] takes for its
+    /// packets. 0: none.
+    pub fn interface_vrf(&self, index: u32) -> u32 {
+        self.0.current.load().vrf_of(index).map_or(0, |(vrf, _)| vrf)
+    }
+
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.0.current.load_full()
     }

@@ -17,6 +17,8 @@ const IPV6_HOP_LIMIT_AT: usize = 7;
 struct Arrived {
     headers: Headers,
     query: Query,
+    /// The VRF that it came by; 0: none. The way back is within it.
+    vrf: u32,
 }
 
 impl RouteSender {
@@ -52,7 +54,7 @@ impl RouteSender {
 
     /// Takes the Ethernet header off a frame to this host's MAC, and the padding.
     fn open(&mut self, frame: &mut Packet, port: usize) -> Result<Arrived, Reason> {
-        let interface = self.interface_of(port).ok_or(Reason::NotForwarded)?;
+        let (interface, vrf) = self.interface_of(port).ok_or(Reason::NotForwarded)?;
         let head = frame.head();
         let mac = self.shared.tables.interface_mac(interface);
         let is_ours = mac.is_some_and(|mac| head.get(..6) == Some(&mac[..]));
@@ -81,20 +83,20 @@ impl RouteSender {
         if !frame.is_chain() && !is_super && end < frame.len() {
             frame.set_len(end as u32).map_err(|_| Reason::Malformed)?;
         }
-        Ok(Arrived { headers, query })
+        Ok(Arrived { headers, query, vrf })
     }
 
-    /// Returns the way from this host to who sent a packet.
-    fn way_back(&mut self, source: IpAddr) -> Result<&Hop, NoHop> {
+    /// Returns the way from this host to who sent a packet, within a VRF or outside of all.
+    fn way_back(&mut self, source: IpAddr, vrf: u32) -> Result<&Hop, NoHop> {
         let sources = self.sources.get_or_insert_with(|| Cache::new(self.shared.tables.clone()));
-        sources.lookup(&Query::to(source))
+        sources.lookup(&Query::to(source).output(vrf))
     }
 
     /// Says whether a packet may be forwarded; if it may not, with the MTU that it was too long for.
     fn may_pass(&mut self, packet: &Packet, arrived: &Arrived) -> Result<(), (Reason, u32)> {
         // A packet of an address of our own has not come from us (the kernel's `fib_validate_source`).
         if let Some(source) = arrived.query.source()
-            && self.way_back(source).is_ok_and(|hop| hop.kind != RouteKind::Unicast)
+            && self.way_back(source, arrived.vrf).is_ok_and(|hop| hop.kind != RouteKind::Unicast)
         {
             return Err((Reason::NotForwarded, 0));
         }
@@ -125,7 +127,7 @@ impl RouteSender {
             return Ok(());
         }
         // Back to one host alone: a source may be a broadcast address of ours.
-        let from = match self.way_back(to) {
+        let from = match self.way_back(to, arrived.vrf) {
             Ok(hop) if hop.kind == RouteKind::Unicast => hop.source,
             _ => None,
         };
@@ -133,8 +135,10 @@ impl RouteSender {
         let len_bytes = error.len_bytes(head);
         // Without memory there is no error: the packet is counted in any case.
         let Ok(mut message) = self.packet(len_bytes as u32, Wait::Never) else { return Ok(()) };
-        if error.write(message.bytes_mut(), from, to, head).is_some() {
-            self.send(message, wait)?;
+        let is_written = error.write(message.bytes_mut(), from, to, head).is_some();
+        if let Some(query) = self.query_of(&message).filter(|_| is_written) {
+            self.cells.give();
+            self.route(message, &query.output(arrived.vrf), wait)?;
         }
         Ok(())
     }

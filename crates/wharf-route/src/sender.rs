@@ -33,6 +33,8 @@ struct Out {
     name: String,
     /// The index that the interface had when it was last asked for; 0: none.
     interface: u32,
+    /// The VRF that it is in; 0: none.
+    vrf: u32,
     sender: Sender,
     burst: Burst,
 }
@@ -80,7 +82,7 @@ impl RouteSender {
         let open = |(interface, port): &(String, Port)| {
             let sender = port.sender(name).map_err(io::Error::other)?;
             let burst = sender.burst(BURST_PACKETS);
-            Ok(Out { name: interface.clone(), interface: 0, sender, burst })
+            Ok(Out { name: interface.clone(), interface: 0, vrf: 0, sender, burst })
         };
         Ok(Self {
             outs: ports.iter().map(open).collect::<io::Result<_>>()?,
@@ -225,7 +227,7 @@ impl RouteSender {
     }
 
     /// Returns what the tables are asked for an IP packet. `None` if it is no whole one.
-    fn query_of(&self, packet: &Packet) -> Option<Query> {
+    pub(crate) fn query_of(&self, packet: &Packet) -> Option<Query> {
         let head = packet.head();
         let headers = Headers::parse_ip(head, 0).ok()?;
         let (source, destination) = headers.addresses(head)?;
@@ -334,10 +336,10 @@ impl RouteSender {
         self.find_interfaces().then(|| find(&self.outs))?
     }
 
-    /// Returns the interface of a port, if it is there.
-    pub(crate) fn interface_of(&mut self, port: usize) -> Option<u32> {
+    /// Returns the interface of a port, if it is there, and its VRF; 0: none.
+    pub(crate) fn interface_of(&mut self, port: usize) -> Option<(u32, u32)> {
         self.find_interfaces();
-        self.outs.get(port).map(|out| out.interface).filter(|index| *index != 0)
+        self.outs.get(port).map(|out| (out.interface, out.vrf)).filter(|(index, _)| *index != 0)
     }
 
     /// Asks for the indices of the interfaces, if the tables have changed since. Returns false otherwise.
@@ -348,6 +350,7 @@ impl RouteSender {
             self.asked = generation;
             for out in &mut self.outs {
                 out.interface = self.shared.tables.interface_index(&out.name).unwrap_or(0);
+                out.vrf = self.shared.tables.interface_vrf(out.interface);
             }
         }
         is_old

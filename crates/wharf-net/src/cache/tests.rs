@@ -47,3 +47,20 @@ fn flows_behind_a_gateway_keep_the_ports_of_a_bond_and_the_paths_of_a_tunnel() {
     }
     assert!(ports(8).iter().all(|exit| *exit == Exit::Flood(8)));
 }
+
+#[test]
+fn queries_that_alternate_do_not_cost_each_other_their_answers() {
+    let tables = tables(1, &[link(1, "a1", &[], None)]);
+    let mut cache = Cache::new(tables.clone());
+    let query = |from: u8, to: u8| Query::to([8, 8, 8, to].into()).from([10, 0, from, 1].into());
+    let mut ask = |query: Query| {
+        assert_eq!(cache.lookup(&query).cloned(), tables.lookup(&query), "{query:?}");
+        cache.constants
+    };
+    // A forwarder's packets: two of a flow at a time, of two hosts, to many.
+    let first: Vec<_> = (0..20).map(|at| ask(query(1 + at % 2, at))).collect();
+    assert!(first.iter().all(|constants| *constants == first[1]), "{first:?}");
+    // A sender whose source changes for good.
+    let then: Vec<_> = (0..20).map(|at| ask(query(9, at))).collect();
+    assert!(then[1..].iter().all(|constants| *constants == first[1] + 1), "{then:?}");
+}

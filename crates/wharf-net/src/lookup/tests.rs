@@ -109,3 +109,19 @@ fn an_address_of_a_vrf_is_a_source_within_it_alone() {
     let hop = Tables::replay(&all.concat()).lookup(&Query::to([20, 0, 0, 1].into())).expect("a hop");
     assert_eq!(hop.source, Some([10, 9, 0, 1].into()));
 }
+
+#[test]
+fn the_way_within_a_vrf_is_that_of_its_table() {
+    let vrf = link(7, "red", &[], Some(("vrf", attribute(1, &number(10)))));
+    let of_vrf = rule(0, 1, 0, &[(19, &[1])]);
+    let mut within = route([20, 0, 0, 0], 8, 5, &[(15, &number(10))]);
+    within[20] = 10;
+    let port = link(5, "b5", &[(10, number(7))], None);
+    let all = [of_vrf, rule(254, 1, 0, &[]), vrf, port, link(9, "b9", &[], None), within];
+    let all = [&all[..], &[route([20, 0, 0, 0], 8, 9, &[]), address(5, [10, 5, 0, 1])]].concat();
+    let tables = Tables::replay(&all.concat());
+    let by = |vrf| tables.lookup(&Query::to([20, 0, 0, 1].into()).output(vrf)).expect("a hop");
+    assert_eq!([5, 7, 9].map(|port| tables.interface_vrf(port)), [7, 7, 0]);
+    assert_eq!((by(tables.interface_vrf(5)).interface, by(0).interface), (5, 9));
+    assert_eq!(by(7).source, Some([10, 5, 0, 1].into()));
+}
