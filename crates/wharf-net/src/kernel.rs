@@ -12,7 +12,7 @@ pub(crate) use neighbour::{FAILED, FdbEntry, NEIGHBOUR_VALID, Neighbour, Neighbo
 pub(crate) use object::{Object, object_of};
 pub use route::RouteKind;
 pub(crate) use route::{Metrics, Route, RouteHop, RouteMessage, route_of};
-pub(crate) use rule::{Action, DSCP_IN_TOS_V4, Rule, default_rules, rule_of};
+pub(crate) use rule::{Action, DSCP_IN_TOS_V4, LOCAL, MAIN, Rule, default_rules, rule_of};
 
 /// An address of Ethernet.
 pub type Mac = [u8; 6];

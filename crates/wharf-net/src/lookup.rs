@@ -86,7 +86,8 @@ impl Snapshot {
             }
             let table = if rule.is_of_vrf { vrf.map_or(0, |(_, table)| table) } else { rule.table };
             let why = Why { rule: rule.priority, table, ..Why::default() };
-            if let Some(path) = self.in_table(query, why)?.filter(|path| !self.is_suppressed(rule, path)) {
+            let found = self.in_table(query, why)?.filter(|path| !self.is_suppressed(rule, path));
+            if let Some(path) = found.filter(|path| !self.is_behind_main(table, path.why.prefix_len, query)) {
                 return Ok(path);
             }
         }

@@ -6,14 +6,14 @@
 
 use crate::inbox::Inbox;
 use crate::kernel::{
-    BRIDGE, GET_ADDRESS, GET_LINK, GET_NEIGHBOUR, GET_OBJECT, GET_ROUTE, GET_RULE, IPV4, IPV6, default_rules,
-    fact_of,
+    BRIDGE, Fact, GET_ADDRESS, GET_LINK, GET_NEIGHBOUR, GET_OBJECT, GET_ROUTE, GET_RULE, IPV4, IPV6, MAIN,
+    RouteKind, default_rules, fact_of,
 };
 use crate::routes::Outcome;
 use crate::socket::{Dumped, Socket, dump_of, wait};
 use crate::state::{Snapshot, State, part};
 use crate::tables::{Shared, Tables};
-use crate::wire::{ACK, Request, messages};
+use crate::wire::{ACK, Message, Request, messages};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -226,6 +226,23 @@ impl Mirror {
         Ok(())
     }
 
+    /// Returns true if the kernel searches IPv4's tables `local` and `main` as one: it finds an address of
+    /// its own in
+    /// `main` then.
+    fn is_one_table(&mut self) -> bool {
+        const WITH_TABLE: [u8; 12] = [IPV4, 32, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0];
+        self.sequence += 1;
+        let question = Request::new(GET_ROUTE, ACK, self.sequence, &WITH_TABLE).with(1, &[127, 0, 0, 1]);
+        let mut is_main = false;
+        let mut see = |message: &Message<'_>| {
+            if let Some(Fact::Route(found)) = fact_of(message.kind, message.body) {
+                is_main = found.table == MAIN && found.route.kind == RouteKind::Local;
+            }
+        };
+        let asked = self.questions.dump(question, self.sequence, &mut see, &mut || Ok(()));
+        asked.is_ok() && is_main
+    }
+
     fn dump_part(&mut self, dumped: &mut State, part: u16) -> io::Result<Dumped> {
         let mut ended = Dumped::Whole;
         for (_, kind, fixed) in DUMPS.iter().filter(|(of, _, _)| *of == part) {
@@ -248,6 +265,7 @@ impl Mirror {
         if part == part::RULES {
             let none = dumped.now.rules.iter_mut().filter(|rules| rules.is_empty());
             none.for_each(|rules| *rules = Arc::new(default_rules()));
+            dumped.now.is_one_table = self.is_one_table();
         }
         Ok(ended)
     }

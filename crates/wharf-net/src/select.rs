@@ -1,7 +1,9 @@
 //! The choice within a table: the longest prefix with a route that can be used, and one of its next hops.
 
 use crate::hop::{NoHop, Why};
-use crate::kernel::{DSCP_IN_TOS_V4, FAILED, NEIGHBOUR_VALID, Object, Route, RouteHop, RouteKind};
+use crate::kernel::{
+    DSCP_IN_TOS_V4, FAILED, LOCAL, MAIN, NEIGHBOUR_VALID, Object, Route, RouteHop, RouteKind,
+};
 use crate::layers::LAYERS_MAX;
 use crate::lookup::Path;
 use crate::prefixes::{Found, Key};
@@ -48,11 +50,19 @@ impl Snapshot {
                 false => self.v4.table(rule.table).and_then(|table| table.longest(to as u32)),
                 true => self.v6.table(rule.table).and_then(|table| table.longest(to)),
             };
-            if let Some(found) = found {
+            if let Some(found) = found.filter(|found| !self.is_behind_main(rule.table, found.len(), query)) {
                 return Some(Step { rule: at, is_v6, found });
             }
         }
         None
+    }
+
+    /// True for a prefix of the table `local` while it is one with `main`, which has a longer one.
+    #[inline]
+    pub(crate) fn is_behind_main(&self, table: u32, prefix_len: u8, query: &Query) -> bool {
+        let may_be = table == LOCAL && prefix_len < 32 && self.is_one_table && !query.is_v6();
+        let longest = || self.v4.table(MAIN)?.longest(query.number() as u32);
+        may_be && longest().is_some_and(|found| found.len() > prefix_len)
     }
 
     /// Returns the words of the first table that may have a prefix for a query: what a step is likely to

@@ -35,6 +35,8 @@ pub(crate) struct Snapshot {
     pub(crate) addresses: Arc<Map<u32, Vec<Address>>>,
     /// Of IPv4, and of IPv6.
     pub(crate) rules: [Arc<Vec<Rule>>; 2],
+    /// IPv4's tables `local` and `main` are one: the kernel parts them with the first rule, for good.
+    pub(crate) is_one_table: bool,
     pub(crate) objects: Arc<Map<u32, Object>>,
     pub(crate) neighbours: Pieces<(u32, IpAddr), Neighbour>,
     /// By bridge or VXLAN, and MAC.
@@ -88,7 +90,10 @@ impl State {
         };
         take(part::LINKS, &mut || now.links.clone_from(&new.links));
         take(part::ADDRESSES, &mut || now.addresses.clone_from(&new.addresses));
-        take(part::RULES, &mut || now.rules.clone_from(&new.rules));
+        take(part::RULES, &mut || {
+            now.rules.clone_from(&new.rules);
+            now.is_one_table = new.is_one_table;
+        });
         take(part::OBJECTS, &mut || now.objects.clone_from(&new.objects));
         take(part::NEIGHBOURS, &mut || now.neighbours.clone_from(&new.neighbours));
         take(part::FDB, &mut || now.fdb.clone_from(&new.fdb));
@@ -216,8 +221,9 @@ fn learn_link(now: &mut Snapshot, link: Link) -> (Outcome, u16) {
     let rose = old.is_some_and(|old| !old.is_up() && link.is_up());
     let moved = old.is_some_and(|old| old.master != link.master || old.mtu_bytes != link.mtu_bytes);
     Arc::make_mut(&mut now.links).insert(link.index, Arc::new(link));
-    // Next hops of several are dead while their interface is down.
-    let revived = if rose { part::ROUTES_V4 | part::ROUTES_V6 } else { 0 };
+    // Next hops of several are dead while their interface is down; the loopback's address, by which the
+    // mirror asks about tables, is not there.
+    let revived = if rose { part::RULES | part::ROUTES_V4 | part::ROUTES_V6 } else { 0 };
     (Outcome::Changed, if fell || moved { part::SILENT } else { revived })
 }
 

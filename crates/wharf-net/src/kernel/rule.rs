@@ -11,6 +11,10 @@ const DSCP: u8 = 0xfc;
 /// Those that IPv4 regards in a rule or a route for a type of service (`fib_dscp_masked_match`).
 pub(crate) const DSCP_IN_TOS_V4: u8 = 0x1c;
 
+/// Numbers of tables.
+pub(crate) const LOCAL: u32 = 255;
+pub(crate) const MAIN: u32 = 254;
+
 /// What a rule that matches does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
@@ -101,7 +105,7 @@ impl Rule {
 
 /// The rules of a kernel that has none (`CONFIG_IP_MULTIPLE_TABLES`): the tables `local` and `main`.
 pub(crate) fn default_rules() -> Vec<Rule> {
-    vec![Rule::new(0, 255), Rule::new(32766, 254)]
+    vec![Rule::new(0, LOCAL), Rule::new(32766, MAIN)]
 }
 
 /// Reads a rule: true for IPv6, and it.

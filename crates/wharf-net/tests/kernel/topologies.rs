@@ -378,6 +378,21 @@ topologies! {
         sources: &["10.2.0.1", "fd01::1", "2001:dead::1"],
         paths: &[("a1", "fe80::b:1"), ("a2", "10.2.0.2")],
     }
+    local_prefixes {
+        script: "ip -n $A route add local 108.0.0.0/8 dev lo
+            ip -n $A route add 108.1.0.0/16 via 10.1.0.2
+            ip -n $A route add throw 108.2.0.0/16
+            ip -n $A route add unreachable 108.3.0.0/16
+            ip -n $A route add default via 10.2.0.2",
+        prefixes: &["108.0.0.0/13", "108.1.0.0/16"],
+    }
+    local_prefixes_after_a_rule {
+        script: "ip -n $A route add local 108.0.0.0/8 dev lo
+            ip -n $A route add 108.1.0.0/16 via 10.1.0.2
+            ip -n $A rule add to 99.0.0.0/8 table 100
+            ip -n $A rule del to 99.0.0.0/8 table 100",
+        prefixes: &["108.0.0.0/13"],
+    }
     last_address_gone {
         script: "ip -n $A route add default nexthop via 10.1.0.2 nexthop via 10.2.0.2
             ip -n $A route add 106.0.0.0/8 nexthop via 10.1.0.2 nexthop via 10.2.0.2
@@ -400,10 +415,8 @@ topologies! {
             ip -n $A route add 2001:db9::/32 nexthop via fe80::b:9 dev a1 nexthop via fe80::b:3 dev a2
             ip -n $A neigh replace fe80::b:2 dev a2 nud failed
             ip -n $A neigh replace fe80::b:9 lladdr 02:00:00:00:00:09 dev a1 nud reachable
-            ip -n $A neigh replace fe80::b:9 dev a1 nud failed
-            ip -n $A route add default nexthop via 10.1.0.2 nexthop via 10.2.0.2",
+            ip -n $A neigh replace fe80::b:9 dev a1 nud failed",
         prefixes: &["2001:db8::/32", "2001:db9::/32"],
-        paths: &[("a1", "10.1.0.2"), ("a2", "10.2.0.2"), ("a1", ""), ("a2", "")],
     }
     macvlan {
         script: "ip -n $A link add mv link a1 type macvlan mode bridge
