@@ -300,6 +300,7 @@ tap_goes
 taps
 queues
 subnets
+kernel_too packet:fa packet:fb
 routed packet packet:fa packet:fb
 routed xdp xdp:fa,steer=ip:10.9.2.0/24+ip:fd09:2::/64 xdp:fb,steer=ip:10.9.1.0/24+ip:fd09:1::/64
 python3 tests/forward/switch.py "$wharf" || die "the switch"

@@ -160,6 +160,9 @@ by_the_kernels_routes() {
   [ "$(tcpdump -ner "$out/routed.pcap" 2>/dev/null | grep -c "> $mac.* 10.99.0.1.*> 192.0.2.7.9:")" -eq 9 ] || die "net:packet: other frames"
   refused nowhere "no route" "$wharf" send --to net:packet --dst 203.0.113.1 --count 9
   refused silent "does not answer" "$wharf" send --to net:packet --dst 10.99.0.9 --count 9
+  ip -n $a tuntap add dev tu mode tun && ip -n $a addr add 10.98.0.1/24 dev tu && ip -n $a link set tu up || die "no tun"
+  refused bare "tu has no MACs" "$wharf" send --to net:packet --dst 10.98.0.2 --count 9
+  ip -n $a link del tu
   ip -n $a addr flush dev va && ip -n $b addr flush dev vb && ip -n $a link set va arp off && ip -n $b link set vb arp off
   echo "net:packet: by the kernel's route, from its source, to the MAC that the neighbour has said"
 }

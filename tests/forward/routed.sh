@@ -21,6 +21,21 @@ subnets() { # once, at the end of the suite: they stay
   for _ in $(seq 100); do grep -q ready "$out/host.json" && break || sleep 0.05; done
 }
 
+kernel_too() { # A B: where the kernel forwards as well, a line names the setting that stops it
+  ip netns exec $b sysctl -qw net.ipv6.conf.all.forwarding=1 net.ipv4.conf.fb.forwarding=0 || die "no forwarding"
+  forward "$1" "$2" --route
+  forwarded
+  local remedy
+  remedy=$(grep -o 'sysctl -w .*' "$out/forward.err" | sort -u)
+  [ "$(grep -c ipv6 <<<"$remedy")" = 1 ] || die "no remedy for IPv6: $remedy"
+  ip netns exec $b sh -ec "$remedy" >/dev/null || die "$remedy"
+  forward "$1" "$2" --route
+  ! grep 'sysctl -w' "$out/forward.err" || die "the remedy stops nothing"
+  [ "$(ip netns exec $b cat /proc/sys/net/ipv6/conf/all/forwarding)" = 0 ] || die "the kernel forwards still"
+  forwarded
+  echo "the kernel forwards, too: its setting is named"
+}
+
 routed() { # KIND A B
   forward "$2" "$3" --route
   asked 10.9.2.2 200 64 "echo 63"

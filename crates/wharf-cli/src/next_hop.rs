@@ -12,7 +12,7 @@ use wharf_core::device::DeviceError;
 use wharf_devices::doctor::{Finding, Weight};
 use wharf_devices::registry::Registry;
 use wharf_devices::spec::{DeviceSpec, Kind, Place};
-use wharf_net::{Asker, Exit, Hop, Mac, Mirror, Query};
+use wharf_net::{Asker, Exit, Hop, Mac, Mirror, Neighbour, Query};
 
 /// The kernel asks a neighbour three times, a second apart.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -79,7 +79,7 @@ pub(crate) fn not_followed(spec: &DeviceSpec) -> Option<Finding> {
         false => (Weight::Fact, ""),
     };
     let what = format!(
-        "next hops (--route, net:, wharf route get) are the kernel's, but for MPLS and segment routing, address labels, redirects, resilient groups, and the hash of multipath routes and bonds{here}"
+        "next hops (--route, net:, wharf route get) are the kernel's, but for MPLS and segment routing, IPv6 routes for some sources, address labels, redirects, resilient groups, bridges that filter VLANs, tunnels in UDP, and the hash of multipath routes and bonds{here}"
     );
     Some(Finding { subject: "next-hop", weight, what, mend: None, data: Vec::new() })
 }
@@ -96,9 +96,14 @@ fn resolved(query: &Query) -> anyhow::Result<(Hop, Mac, String)> {
         match &hop.exit {
             Exit::Host => bail!("{to}: is this host"),
             Exit::Port(port) => {
+                let interface = name_of(*port, &tables);
                 if let Some(mac) = hop.neighbour.mac() {
-                    let interface = name_of(*port, &tables);
                     return Ok((hop, mac, interface));
+                }
+                if hop.neighbour == Neighbour::NotNeeded {
+                    bail!(
+                        "{to}: {interface} has no MACs, which the frames of `send` have: name another device by --to"
+                    );
                 }
             }
             // A bridge learns where its neighbour is as it answers.

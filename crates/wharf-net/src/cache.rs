@@ -32,9 +32,14 @@ pub struct Cache {
     last: Kept<Query>,
     last_at: usize,
     queries: Box<[Kept<Query>]>,
-    steps: Box<[Kept<Step>]>,
+    steps: Box<[Kept<(Step, u64)>]>,
     /// A query that the steps are for: others differ from it in destination, flow and ports alone.
     constant: Query,
+    /// The number of the constant query: steps of an earlier one are no good.
+    constants: u64,
+    /// The last query that was not like it. The next that is like this one makes it the constant: one that
+    /// comes once, between others, costs the steps nothing.
+    other: Query,
     /// The answers to queries, and behind them those of steps.
     answers: Box<[Result<Hop, NoHop>]>,
 }
@@ -49,8 +54,10 @@ impl Cache {
             last: Kept { generation: 0, of: nothing },
             last_at: 0,
             queries: (0..QUERIES).map(|_| Kept { generation: 0, of: nothing }).collect(),
-            steps: (0..STEPS).map(|_| Kept { generation: 0, of: Step::default() }).collect(),
+            steps: (0..STEPS).map(|_| Kept { generation: 0, of: (Step::default(), 0) }).collect(),
             constant: nothing,
+            constants: 0,
+            other: nothing,
             answers: (0..QUERIES + STEPS).map(|_| Err(NoHop::NoRoute)).collect(),
         }
     }
@@ -71,6 +78,8 @@ impl Cache {
     /// need of a large table is on its way from memory at a time.
     pub fn lookup_all(&mut self, queries: &[Query], mut each: impl FnMut(&Query, Result<&Hop, NoHop>)) {
         let generation = self.renew();
+        // The answer to the last query may have to make room.
+        self.last.generation = 0;
         for some in queries.chunks(AT_ONCE) {
             let mut words: [(&[u32], &[u64]); AT_ONCE] = Default::default();
             words.iter_mut().zip(some).for_each(|(words, query)| *words = self.snapshot.words(query));
@@ -114,18 +123,21 @@ impl Cache {
         let step = self.snapshot.step(query)?;
         let at = step.hash() % STEPS;
         let kept = &self.steps[at];
-        if kept.generation == generation && kept.of == step && query.is_like(&self.constant) {
+        let is_kept = kept.generation == generation && kept.of == (step, self.constants);
+        if is_kept && query.is_like(&self.constant) {
             return Some(QUERIES + at);
         }
-        if !self.snapshot.is_shared(&step, query) {
+        let is_like = query.is_like(&self.constant);
+        let is_once = !is_like && !query.is_like(&self.other);
+        self.other = if is_like { self.other } else { *query };
+        if is_once || !self.snapshot.is_shared(&step, query) {
             return None;
         }
-        if !query.is_like(&self.constant) {
-            self.constant = *query;
-            self.steps.iter_mut().for_each(|kept| kept.generation = 0);
+        if !is_like {
+            (self.constant, self.constants) = (*query, self.constants + 1);
         }
         self.answers[QUERIES + at] = self.snapshot.lookup(query);
-        self.steps[at] = Kept { generation, of: step };
+        self.steps[at] = Kept { generation, of: (step, self.constants) };
         Some(QUERIES + at)
     }
 
@@ -146,3 +158,6 @@ impl Cache {
 fn ends<W: Copy + Default + std::ops::BitXor<Output = W>>(words: &[W]) -> W {
     words.first().copied().unwrap_or_default() ^ words.last().copied().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

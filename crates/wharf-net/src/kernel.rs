@@ -7,12 +7,12 @@ mod object;
 mod route;
 mod rule;
 
-pub(crate) use link::{Address, Layer, Link, address_of, link_of};
+pub(crate) use link::{Address, ELSEWHERE, Layer, Link, address_of, link_of};
 pub(crate) use neighbour::{FAILED, FdbEntry, NEIGHBOUR_VALID, Neighbour, NeighbourMessage, neighbour_of};
 pub(crate) use object::{Object, object_of};
 pub use route::RouteKind;
 pub(crate) use route::{Metrics, Route, RouteHop, RouteMessage, route_of};
-pub(crate) use rule::{Action, Rule, default_rules, rule_of};
+pub(crate) use rule::{Action, DSCP_IN_TOS_V4, LOCAL, MAIN, Rule, default_rules, rule_of};
 
 /// An address of Ethernet.
 pub type Mac = [u8; 6];
@@ -40,6 +40,8 @@ pub(crate) const NEW_OBJECT: u16 = 104;
 pub(crate) const DEL_OBJECT: u16 = 105;
 pub(crate) const GET_OBJECT: u16 = 106;
 
+const NEW_NETCONF: u16 = 80;
+
 /// Everything that a message may say.
 #[derive(Debug)]
 pub(crate) enum Fact {
@@ -49,6 +51,11 @@ pub(crate) enum Fact {
     Rule(bool, Rule),
     Neighbour(NeighbourMessage),
     Object(u32, Object),
+}
+
+/// True for messages about IPv6's settings of an interface, which a dump of links has.
+pub(crate) fn says_of_links(kind: u16, body: &[u8]) -> bool {
+    matches!(kind, NEW_LINK | NEW_NETCONF) && body.first() == Some(&IPV6)
 }
 
 /// Reads the body of a message. `None` if it says nothing of interest, or nothing.

@@ -9,6 +9,7 @@
 mod asker;
 mod cache;
 mod hop;
+mod inbox;
 mod kernel;
 mod layers;
 mod lookup;

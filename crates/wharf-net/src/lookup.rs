@@ -62,14 +62,21 @@ impl Snapshot {
     fn by_rules(&self, query: &Query) -> Result<Path, NoHop> {
         let vrf = self.vrf_of(query.output).or_else(|| self.vrf_of(query.input));
         let mut from_priority = 0;
-        for rule in self.rules[usize::from(query.is_v6())].iter() {
+        let rules = &self.rules[usize::from(query.is_v6())];
+        for rule in rules.iter() {
             if rule.priority < from_priority || !rule.is_plain && !self.matches(rule, query, vrf) {
                 continue;
+            }
+            if rule.is_unknown {
+                return Err(NoHop::Unsupported("a rule that regards what is not known here"));
             }
             match rule.action {
                 Action::Table => {}
                 Action::Goto(priority) => {
-                    from_priority = priority;
+                    // Without its target the kernel goes on with the next rule.
+                    if rules.iter().any(|rule| rule.priority == priority) {
+                        from_priority = priority;
+                    }
                     continue;
                 }
                 Action::Nothing => continue,
@@ -79,7 +86,8 @@ impl Snapshot {
             }
             let table = if rule.is_of_vrf { vrf.map_or(0, |(_, table)| table) } else { rule.table };
             let why = Why { rule: rule.priority, table, ..Why::default() };
-            if let Some(path) = self.in_table(query, why)?.filter(|path| !self.is_suppressed(rule, path)) {
+            let found = self.in_table(query, why)?.filter(|path| !self.is_suppressed(rule, path));
+            if let Some(path) = found.filter(|path| !self.is_behind_main(table, path.why.prefix_len, query)) {
                 return Ok(path);
             }
         }
@@ -118,10 +126,10 @@ impl Snapshot {
             && (!rule.is_of_vrf || vrf.is_some())
             && within(&rule.from, query.source())
             && within(&rule.to, Some(query.destination()))
-            && (rule.tos == 0 || rule.tos == query.tos)
+            && query.tos & rule.tos_mask == rule.tos
             && (rule.protocol == 0 || rule.protocol == query.protocol)
-            && rule.source_ports.as_ref().is_none_or(|ports| ports.contains(&source_port))
-            && rule.ports.as_ref().is_none_or(|ports| ports.contains(&port));
+            && rule.source_ports.as_ref().is_none_or(|ports| ports.contains(source_port))
+            && rule.ports.as_ref().is_none_or(|ports| ports.contains(port));
         does != rule.is_inverted
     }
 
@@ -205,7 +213,8 @@ impl Snapshot {
         let link = self.links.get(&path.hop.interface).filter(|link| link.is_up()).ok_or(NoHop::NoRoute)?;
         let neighbour = self.neighbour(link, query, &path);
         let mut mtu_bytes = mtu_of(link, query, &path.metrics);
-        if !self.exceptions.is_empty() && path.kind == RouteKind::Unicast {
+        // What a path has taught binds this host's own packets (`ip_dst_mtu_maybe_forward`).
+        if !self.exceptions.is_empty() && path.kind == RouteKind::Unicast && query.input == 0 {
             mtu_bytes =
                 self.exceptions.get(&query.destination()).map_or(mtu_bytes, |mtu| mtu_bytes.min(*mtu));
         }
@@ -230,19 +239,20 @@ impl Snapshot {
             return Neighbour::NotNeeded;
         }
         let to = path.hop.gateway.unwrap_or_else(|| query.destination());
+        // One that was set by hand counts before what the kernel would make up.
+        let found = self.neighbours.get(&(link.index, link.neighbour_key(to)));
+        if let Some((found, mac)) = found.and_then(|found| Some((found, found.valid_mac()?))) {
+            return Neighbour::Known { mac, is_stale: found.is_stale() };
+        }
         let fixed = match path.kind {
             _ if to.is_multicast() => Some(group_mac(to)),
             RouteKind::Broadcast if link.is_broadcast() => link.broadcast,
             _ => link.fixed_mac(),
         };
-        if let Some(mac) = fixed {
-            return Neighbour::Known { mac, is_stale: false };
-        }
-        let Some(found) = self.neighbours.get(&(link.index, to)) else { return Neighbour::Unknown };
-        match found.valid_mac() {
-            Some(mac) => Neighbour::Known { mac, is_stale: found.is_stale() },
-            None if found.state & FAILED != 0 => Neighbour::Failed,
-            None => Neighbour::Unknown,
+        match (fixed, found) {
+            (Some(mac), _) => Neighbour::Known { mac, is_stale: false },
+            (None, Some(found)) if found.state & FAILED != 0 => Neighbour::Failed,
+            (None, _) => Neighbour::Unknown,
         }
     }
 }
@@ -278,3 +288,6 @@ pub(crate) fn shares(one: IpAddr, other: IpAddr, len: u8) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,15 +4,16 @@
 //! So an event may be applied to what has it already, never missed. An event that does not say what the
 //! kernel has now, and what the kernel changes without a word, make the part that it is of be dumped anew.
 
+use crate::inbox::Inbox;
 use crate::kernel::{
-    BRIDGE, GET_ADDRESS, GET_LINK, GET_NEIGHBOUR, GET_OBJECT, GET_ROUTE, GET_RULE, IPV4, IPV6, default_rules,
-    fact_of,
+    BRIDGE, Fact, GET_ADDRESS, GET_LINK, GET_NEIGHBOUR, GET_OBJECT, GET_ROUTE, GET_RULE, IPV4, IPV6, MAIN,
+    RouteKind, default_rules, fact_of,
 };
 use crate::routes::Outcome;
 use crate::socket::{Dumped, Socket, dump_of, wait};
 use crate::state::{Snapshot, State, part};
 use crate::tables::{Shared, Tables};
-use crate::wire::messages;
+use crate::wire::{ACK, Message, Request, messages};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,16 +22,16 @@ use std::time::{Duration, Instant};
 
 /// A dump that was interrupted so often in a row is taken as it is, and done again later.
 const INTERRUPTIONS_MAX: u32 = 3;
-/// Events that wait for the end of a dump; beyond, all is dumped anew.
-const PENDING_BYTES_MAX: usize = 32 << 20;
-/// Events between two snapshots, so that readers see what came first while more comes.
-const BATCH_BYTES: usize = 64 << 10;
 /// How often the MTUs of paths are asked for, since no event tells of them.
 const EXCEPTIONS_EVERY: Duration = Duration::from_secs(1);
 /// In a larger table the kernel takes too long to find them: up to a second for a million.
 const EXCEPTIONS_PREFIXES_MAX: usize = 100_000;
-/// Dumps that events ask for take at most a fifth of the time.
+/// Dumps of a part that events ask for take at most a fifth of the time.
 const REST_PER_DUMP: u32 = 4;
+
+/// The fixed bytes of a question about the loopback interface.
+const LOOPBACK: [u8; 16] = [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+const PARTS: usize = part::ALL.count_ones() as usize;
 
 /// Each part, with what a dump of it asks for: the message, and its fixed bytes.
 const DUMPS: [(u16, u16, &[u8]); 11] = [
@@ -52,7 +53,7 @@ const DUMPS: [(u16, u16, &[u8]); 11] = [
 /// look up.
 #[derive(Debug)]
 pub struct Mirror {
-    events: Socket,
+    inbox: Inbox,
     questions: Socket,
     /// `None` if the kernel does not filter dumps (before 4.20).
     strict: Option<Socket>,
@@ -61,13 +62,11 @@ pub struct Mirror {
     /// Snapshots that a reader may still hold. They are dropped here: what a table takes to free is no
     /// sender's time.
     retired: Vec<Arc<Snapshot>>,
-    /// Events that were received and not applied.
-    pending: Vec<u8>,
-    buffer: Vec<u8>,
     sequence: u32,
     wanted: u16,
     changed: bool,
-    rest_until: Instant,
+    /// By part: no dump of it before.
+    rest_until: [Instant; PARTS],
     exceptions_due: Instant,
 }
 
@@ -79,18 +78,16 @@ impl Mirror {
     pub fn open() -> io::Result<Self> {
         let now = Instant::now();
         let mut mirror = Self {
-            events: Socket::subscribe()?,
+            inbox: Inbox::open()?,
             questions: Socket::open(false)?,
             strict: Socket::open(true).ok(),
             state: State::default(),
             shared: Arc::default(),
             retired: Vec::new(),
-            pending: Vec::new(),
-            buffer: Vec::new(),
             sequence: 0,
             wanted: part::ALL,
             changed: false,
-            rest_until: now,
+            rest_until: [now; PARTS],
             exceptions_due: now + EXCEPTIONS_EVERY,
         };
         mirror.turn()?;
@@ -116,9 +113,16 @@ impl Mirror {
         let done = self.try_turn();
         if done.is_err() {
             self.wanted = part::ALL;
-            self.rest_until = Instant::now() + Duration::from_millis(100);
+            self.rest_until = [Instant::now() + Duration::from_millis(100); PARTS];
         }
         done
+    }
+
+    /// Returns the time at which the next [`turn`](Mirror::turn) is due, though the kernel reports nothing: a
+    /// dump that was put off, or the MTUs of paths.
+    pub fn due(&self) -> Instant {
+        let wanted = parts_of(self.wanted).map(|part| self.rest_until[place_of(part)]);
+        wanted.fold(self.exceptions_due, Instant::min)
     }
 
     /// Waits until the kernel has told something, a dump is due, or `within` is over. `also` ends the wait,
@@ -127,27 +131,25 @@ impl Mirror {
     /// # Errors
     /// The system's.
     pub fn wait(&self, within: Duration, also: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        let due = if self.wanted == 0 { self.exceptions_due } else { self.rest_until };
-        let within = within.min(due.saturating_duration_since(Instant::now()));
-        let fds = [Some(self.events.as_fd()), also];
+        let within = within.min(self.due().saturating_duration_since(Instant::now()));
+        let fds = [Some(self.inbox.as_fd()), also];
         wait(&fds.into_iter().flatten().collect::<Vec<_>>(), Some(within)).map(drop)
     }
 
     fn try_turn(&mut self) -> io::Result<bool> {
-        self.receive()?;
+        self.inbox.receive_batch()?;
         self.apply();
         let now = Instant::now();
         if now >= self.exceptions_due {
-            let is_cheap = self.state.prefixes() <= EXCEPTIONS_PREFIXES_MAX;
-            self.wanted |= if is_cheap { part::EXCEPTIONS } else { 0 };
+            self.follow_exceptions();
             self.exceptions_due = now + EXCEPTIONS_EVERY;
         }
-        if self.wanted != 0 && now >= self.rest_until {
-            let before = processor_time();
-            self.dump()?;
+        if self.due_parts(now) != 0 {
+            // Events from before a dump are older than what it brings.
+            self.inbox.receive_all()?;
             self.apply();
-            // Time in which the thread had no processor is none that a dump took.
-            self.rest_until = Instant::now() + processor_time().saturating_sub(before) * REST_PER_DUMP;
+            self.dump(self.due_parts(now))?;
+            self.apply();
         }
         let changed = std::mem::take(&mut self.changed);
         if changed {
@@ -157,30 +159,53 @@ impl Mirror {
         Ok(changed)
     }
 
-    /// Receives events, as many as make a batch.
-    fn receive(&mut self) -> io::Result<()> {
-        let Self { events, pending, buffer, wanted, shared, .. } = self;
-        while pending.len() < BATCH_BYTES && keep(events, buffer, pending, wanted, shared)? {}
-        Ok(())
+    /// Has the MTUs of paths dumped, or drops them where that takes too long.
+    fn follow_exceptions(&mut self) {
+        if self.state.prefixes() <= EXCEPTIONS_PREFIXES_MAX {
+            self.wanted |= part::EXCEPTIONS;
+        } else if !self.state.now.exceptions.is_empty() {
+            self.state.adopt(part::EXCEPTIONS, State::default());
+            self.changed = true;
+        }
+    }
+
+    /// Returns the parts that are wanted, and have rested.
+    fn due_parts(&self, now: Instant) -> u16 {
+        parts_of(self.wanted).filter(|part| now >= self.rest_until[place_of(*part)]).sum()
     }
 
     /// Applies the events that were received.
     fn apply(&mut self) {
-        let pending = std::mem::take(&mut self.pending);
+        for _ in 0..self.inbox.take_losses() {
+            self.shared.note_overrun();
+            self.wanted = part::ALL;
+        }
+        let pending = self.inbox.take();
         for message in messages(&pending) {
             let (outcome, parts) = self.state.take(&message);
             self.changed |= outcome != Outcome::Same;
             self.wanted |= parts;
         }
-        self.pending = pending;
-        self.pending.clear();
-        self.pending.shrink_to(BATCH_BYTES);
+        self.inbox.give_back(pending);
     }
 
-    /// Dumps the parts that are wanted.
-    fn dump(&mut self) -> io::Result<()> {
-        let parts = std::mem::take(&mut self.wanted);
-        for part in (0..u16::BITS).map(|bit| 1 << bit).filter(|part| parts & part != 0) {
+    /// Waits until the kernel has finished the change of which it has sent an event: it changes routes and
+    /// next hops behind it, under `rtnl_lock`, which a question about a link takes and a dump of routes
+    /// does not.
+    fn let_finish(&mut self) -> io::Result<()> {
+        self.sequence += 1;
+        let question = Request::new(GET_LINK, ACK, self.sequence, &LOOPBACK);
+        self.questions.dump(question, self.sequence, &mut |_| (), &mut || Ok(())).map(drop)
+    }
+
+    /// Dumps some parts.
+    fn dump(&mut self, parts: u16) -> io::Result<()> {
+        self.wanted &= !parts;
+        if parts & part::SILENT != 0 {
+            self.let_finish()?;
+        }
+        for part in parts_of(parts) {
+            let before = processor_time();
             let mut dumped = State::default();
             for attempt in 1.. {
                 dumped = State::default();
@@ -194,15 +219,35 @@ impl Mirror {
             }
             self.changed |= part != part::EXCEPTIONS || dumped.now.exceptions != self.state.now.exceptions;
             self.state.adopt(part, dumped);
+            // Time in which the thread had no processor is none that a dump took.
+            let rest = processor_time().saturating_sub(before) * REST_PER_DUMP;
+            self.rest_until[place_of(part)] = Instant::now() + rest;
         }
         Ok(())
+    }
+
+    /// Returns true if the kernel searches IPv4's tables `local` and `main` as one: it finds an address of
+    /// its own in
+    /// `main` then.
+    fn is_one_table(&mut self) -> bool {
+        const WITH_TABLE: [u8; 12] = [IPV4, 32, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0];
+        self.sequence += 1;
+        let question = Request::new(GET_ROUTE, ACK, self.sequence, &WITH_TABLE).with(1, &[127, 0, 0, 1]);
+        let mut is_main = false;
+        let mut see = |message: &Message<'_>| {
+            if let Some(Fact::Route(found)) = fact_of(message.kind, message.body) {
+                is_main = found.table == MAIN && found.route.kind == RouteKind::Local;
+            }
+        };
+        let asked = self.questions.dump(question, self.sequence, &mut see, &mut || Ok(()));
+        asked.is_ok() && is_main
     }
 
     fn dump_part(&mut self, dumped: &mut State, part: u16) -> io::Result<Dumped> {
         let mut ended = Dumped::Whole;
         for (_, kind, fixed) in DUMPS.iter().filter(|(of, _, _)| *of == part) {
             self.sequence += 1;
-            let Self { events, questions, strict, pending, buffer, wanted, shared, .. } = self;
+            let Self { inbox, questions, strict, .. } = self;
             let socket = if part == part::EXCEPTIONS { strict.as_ref() } else { Some(&*questions) };
             let Some(socket) = socket else { continue };
             let one = socket.dump(
@@ -213,19 +258,26 @@ impl Mirror {
                         dumped.fill(fact);
                     }
                 },
-                &mut || {
-                    while keep(events, buffer, pending, wanted, shared)? {}
-                    Ok(())
-                },
+                &mut || inbox.receive_all(),
             )?;
             ended = if one == Dumped::Whole { ended } else { one };
         }
         if part == part::RULES {
             let none = dumped.now.rules.iter_mut().filter(|rules| rules.is_empty());
             none.for_each(|rules| *rules = Arc::new(default_rules()));
+            dumped.now.is_one_table = self.is_one_table();
         }
         Ok(ended)
     }
+}
+
+/// Yields the parts of a set.
+fn parts_of(set: u16) -> impl Iterator<Item = u16> {
+    (0..PARTS).map(|place| 1 << place).filter(move |part| set & part != 0)
+}
+
+fn place_of(part: u16) -> usize {
+    part.trailing_zeros() as usize
 }
 
 /// Returns the processor time of this thread.
@@ -234,33 +286,12 @@ fn processor_time() -> Duration {
 }
 
 impl AsFd for Mirror {
-    /// Readable once the kernel has told something: time for a [`turn`](Mirror::turn).
+    /// Readable once the kernel has told something: time for a [`turn`](Mirror::turn). A loop that waits for
+    /// it also takes a turn at [`due`](Mirror::due), since a dump may be put off.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.events.as_fd()
+        self.inbox.as_fd()
     }
 }
 
-/// Receives a datagram of events and keeps it. False if none has come. Events that were lost (`ENOBUFS`), or
-/// are too many to keep, make everything be dumped anew.
-fn keep(
-    events: &Socket, buffer: &mut Vec<u8>, pending: &mut Vec<u8>, wanted: &mut u16, shared: &Shared,
-) -> io::Result<bool> {
-    match events.receive(buffer) {
-        Ok(false) => return Ok(false),
-        Ok(true) => {}
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => {
-            shared.note_overrun();
-            *wanted = part::ALL;
-            return Ok(true);
-        }
-        Err(error) => return Err(error),
-    }
-    if pending.len() + buffer.len() > PENDING_BYTES_MAX {
-        shared.note_overrun();
-        pending.clear();
-        *wanted = part::ALL;
-    }
-    pending.extend_from_slice(buffer);
-    pending.resize(pending.len().next_multiple_of(4), 0);
-    Ok(true)
-}
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,10 @@
 //! The choice within a table: the longest prefix with a route that can be used, and one of its next hops.
 
 use crate::hop::{NoHop, Why};
-use crate::kernel::{FAILED, NEIGHBOUR_VALID, Object, Route, RouteHop, RouteKind};
+use crate::kernel::{
+    DSCP_IN_TOS_V4, FAILED, LOCAL, MAIN, NEIGHBOUR_VALID, Object, Route, RouteHop, RouteKind,
+};
+use crate::layers::LAYERS_MAX;
 use crate::lookup::Path;
 use crate::prefixes::{Found, Key};
 use crate::query::Query;
@@ -47,11 +50,19 @@ impl Snapshot {
                 false => self.v4.table(rule.table).and_then(|table| table.longest(to as u32)),
                 true => self.v6.table(rule.table).and_then(|table| table.longest(to)),
             };
-            if let Some(found) = found {
+            if let Some(found) = found.filter(|found| !self.is_behind_main(rule.table, found.len(), query)) {
                 return Some(Step { rule: at, is_v6, found });
             }
         }
         None
+    }
+
+    /// True for a prefix of the table `local` while it is one with `main`, which has a longer one.
+    #[inline]
+    pub(crate) fn is_behind_main(&self, table: u32, prefix_len: u8, query: &Query) -> bool {
+        let may_be = table == LOCAL && prefix_len < 32 && self.is_one_table && !query.is_v6();
+        let longest = || self.v4.table(MAIN)?.longest(query.number() as u32);
+        may_be && longest().is_some_and(|found| found.len() > prefix_len)
     }
 
     /// Returns the words of the first table that may have a prefix for a query: what a step is likely to
@@ -69,7 +80,8 @@ impl Snapshot {
     }
 
     /// Returns true if every destination of this step has the same answer: by one gateway, with a source
-    /// that does not depend on the destination, and without an MTU of its own.
+    /// that does not depend on the destination, without an MTU of its own, and by one way below the
+    /// interface.
     pub(crate) fn is_shared(&self, step: &Step, query: &Query) -> bool {
         let routes = if step.is_v6 { self.v6.of(step.found) } else { self.v4.of(step.found) };
         let [route] = routes else { return false };
@@ -77,7 +89,8 @@ impl Snapshot {
         let is_plain = route.kind == RouteKind::Unicast && route.object == 0 && route.tos == 0;
         let by_gateway =
             matches!(route.hops.all(), [hop] if hop.gateway.is_some() && self.can_use(hop, query));
-        has_source && is_plain && by_gateway && self.exceptions.is_empty()
+        let is_steady = || !self.spreads(route.hops.all()[0].interface, LAYERS_MAX);
+        has_source && is_plain && by_gateway && self.exceptions.is_empty() && is_steady()
     }
 
     /// Returns what a table gives. `None`: the next rule is asked.
@@ -121,8 +134,9 @@ impl Snapshot {
 
     /// IPv4 takes the first route that has a next hop (`fib_table_lookup`).
     fn first_v4(&self, routes: &[Route], query: &Query) -> Choice {
-        for route in routes.iter().filter(|route| route.tos == 0 || route.tos == query.tos) {
-            if let Some(chosen) = self.chosen(route, query, true)? {
+        let tos = query.tos & DSCP_IN_TOS_V4;
+        for route in routes.iter().filter(|route| route.tos == 0 || route.tos == tos) {
+            if let Some(chosen) = self.chosen(route, query, Family::V4)? {
                 return Ok(Some(chosen));
             }
         }
@@ -137,7 +151,7 @@ impl Snapshot {
                 equals.iter().filter_map(|route| Some((route, self.score(route, query, is_strict)?)));
             let best = scored.reduce(|best, next| if next.1 > best.1 { next } else { best });
             if let Some((route, _)) = best {
-                let chosen = self.chosen(route, query, false)?;
+                let chosen = self.chosen(route, query, Family::V6 { is_strict })?;
                 if chosen.is_some() {
                     return Ok(chosen);
                 }
@@ -157,16 +171,14 @@ impl Snapshot {
             3 => 0,
             _ => 1,
         };
-        let usable = self.candidates(route, false).filter(|hop| {
-            let forwards = self.links.get(&hop.interface).is_some_and(|link| link.forwards_v6);
-            let is_lost = is_strict && !forwards && hop.gateway.is_some() && self.has_failed(hop);
-            self.can_use(hop, query) && !is_lost
-        });
+        let usable = self
+            .candidates(route, false)
+            .filter(|hop| self.can_use(hop, query) && !(is_strict && self.is_lost(hop)));
         usable.map(|_| 2 + preference * 4).next()
     }
 
     /// Returns what a route gives. `None`: no next hop of it can be used.
-    fn chosen(&self, route: &Route, query: &Query, is_v4: bool) -> Choice {
+    fn chosen(&self, route: &Route, query: &Query, family: Family) -> Choice {
         let object = self.objects.get(&route.object);
         match route.kind {
             RouteKind::Throw => return Ok(Some(Chosen::Throw)),
@@ -180,13 +192,14 @@ impl Snapshot {
             // IPv4's own addresses stay while their interface is down.
             (0, [hop]) if route.kind == RouteKind::Local => Some(*hop).filter(|hop| self.fits(hop, query)),
             (0, [hop]) => Some(*hop).filter(|hop| self.can_use(hop, query)),
-            _ => self.pick(route, query, is_v4),
+            _ => self.pick(route, query, family),
         };
         let why =
             Why { protocol: route.protocol, metric: route.priority, object: route.object, ..Why::default() };
         Ok(hop.map(|hop| {
             // IPv6 chooses the source for the first of a group, whichever is taken.
-            let first = self.candidates(route, false).next().filter(|_| !is_v4 && route.object != 0);
+            let first =
+                self.candidates(route, false).next().filter(|_| family != Family::V4 && route.object != 0);
             let source_of = first.unwrap_or(hop).interface;
             Chosen::Path(Path {
                 kind: route.kind,
@@ -214,6 +227,12 @@ impl Snapshot {
 
     fn is_vrf(&self, interface: u32) -> bool {
         self.vrf_of(interface).is_some_and(|(vrf, _)| vrf == interface)
+    }
+
+    /// True for a gateway that is known not to answer, by an interface that is no router's.
+    fn is_lost(&self, hop: &RouteHop) -> bool {
+        let forwards = self.links.get(&hop.interface).is_some_and(|link| link.forwards_v6);
+        !forwards && self.has_failed(hop)
     }
 
     fn has_failed(&self, hop: &RouteHop) -> bool {
@@ -247,7 +266,7 @@ impl Snapshot {
 
     /// Picks one of several next hops by the flow's hash, by weight; with the source's own interface before
     /// others (Linux 6.16).
-    fn pick(&self, route: &Route, query: &Query, is_v4: bool) -> Option<RouteHop> {
+    fn pick(&self, route: &Route, query: &Query, family: Family) -> Option<RouteHop> {
         let hops = || self.candidates(route, false).take(GROUP_MAX).filter(|hop| self.can_use(hop, query));
         let total: u64 = hops().map(|hop| u64::from(hop.weight)).sum();
         let (hash, mut sum) = (u64::from(query.path_hash()), 0);
@@ -261,9 +280,14 @@ impl Snapshot {
                 .or_else(|| hops().find(|hop| self.is_good(hop)).or_else(|| hops().next()));
         }
         let first = by_hash.next();
+        if let Family::V6 { is_strict } = family {
+            // `fib6_select_path`: one that is lost stands for the first that is not.
+            let is_well = |hop: &RouteHop| !(is_strict && self.is_lost(hop));
+            return first.filter(is_well).or_else(|| hops().find(is_well)).or(first);
+        }
         let owns =
             |hop: &RouteHop| query.source().is_some_and(|source| self.source_of(hop, route) == Some(source));
-        if !is_v4 || query.source().is_none() || first.is_some_and(|first| owns(&first)) {
+        if query.source().is_none() || first.is_some_and(|first| owns(&first)) {
             return first;
         }
         by_hash.find(owns).or_else(|| hops().find(owns)).or(first)
@@ -278,6 +302,16 @@ impl Snapshot {
 
 /// What a prefix gives; `None`: nothing that can be used.
 type Choice = Result<Option<Chosen>, NoHop>;
+
+/// What a family regards as it chooses among the next hops of a route.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    V4,
+    /// `is_strict`: gateways that are known not to answer are avoided (`RT6_LOOKUP_F_REACHABLE`).
+    V6 {
+        is_strict: bool,
+    },
+}
 
 enum Chosen {
     Path(Path),

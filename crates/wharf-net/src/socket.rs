@@ -16,8 +16,9 @@ const EVENT_BYTES: usize = 64 << 20;
 /// For how long a dump may say nothing.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// Groups of events (`RTNLGRP_*`): links, neighbours, addresses, routes, rules, nexthop objects.
-const GROUPS: [u32; 9] = [1, 3, 5, 7, 8, 9, 11, 19, 32];
+/// Groups of events (`RTNLGRP_*`): links, neighbours, addresses, routes, rules, IPv6's settings of
+/// interfaces, nexthop objects.
+const GROUPS: [u32; 11] = [1, 3, 5, 7, 8, 9, 11, 19, 12, 25, 32];
 
 #[derive(Debug)]
 pub(crate) struct Socket(Netlink);

@@ -58,10 +58,10 @@ impl Snapshot {
         vrf.and_then(elsewhere).or_else(|| others.into_iter().find_map(elsewhere))
     }
 
-    /// Returns the interfaces of a VRF, or those of none, in the order in which they were made.
+    /// Returns the interfaces of a VRF and itself, or those of none, in the order in which they were made.
     fn others(&self, vrf: Option<u32>) -> Vec<u32> {
         let mut others: Vec<_> = self.addresses.keys().copied().collect();
-        others.retain(|index| self.vrf_of(*index).map(|(vrf, _)| vrf).filter(|of| of != index) == vrf);
+        others.retain(|index| self.vrf_of(*index).map(|(vrf, _)| vrf) == vrf);
         others.sort_unstable();
         others
     }

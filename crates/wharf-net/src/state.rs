@@ -2,7 +2,7 @@
 
 use crate::kernel::{
     Address, Fact, FdbEntry, IPV4, Link, Mac, Neighbour, NeighbourMessage, Object, RouteMessage, Rule,
-    fact_of,
+    fact_of, says_of_links,
 };
 use crate::maps::{Map, Pieces};
 use crate::routes::{Editor, Outcome, Placing, Routes};
@@ -35,6 +35,8 @@ pub(crate) struct Snapshot {
     pub(crate) addresses: Arc<Map<u32, Vec<Address>>>,
     /// Of IPv4, and of IPv6.
     pub(crate) rules: [Arc<Vec<Rule>>; 2],
+    /// IPv4's tables `local` and `main` are one: the kernel parts them with the first rule, for good.
+    pub(crate) is_one_table: bool,
     pub(crate) objects: Arc<Map<u32, Object>>,
     pub(crate) neighbours: Pieces<(u32, IpAddr), Neighbour>,
     /// By bridge or VXLAN, and MAC.
@@ -88,7 +90,10 @@ impl State {
         };
         take(part::LINKS, &mut || now.links.clone_from(&new.links));
         take(part::ADDRESSES, &mut || now.addresses.clone_from(&new.addresses));
-        take(part::RULES, &mut || now.rules.clone_from(&new.rules));
+        take(part::RULES, &mut || {
+            now.rules.clone_from(&new.rules);
+            now.is_one_table = new.is_one_table;
+        });
         take(part::OBJECTS, &mut || now.objects.clone_from(&new.objects));
         take(part::NEIGHBOURS, &mut || now.neighbours.clone_from(&new.neighbours));
         take(part::FDB, &mut || now.fdb.clone_from(&new.fdb));
@@ -114,6 +119,7 @@ impl State {
         match fact_of(message.kind, message.body) {
             Some(fact) if message.kind.is_multiple_of(4) => self.learn(fact, placing),
             Some(fact) => self.forget(fact),
+            None if says_of_links(message.kind, message.body) => (Outcome::Same, part::LINKS),
             None => (Outcome::Same, 0),
         }
     }
@@ -124,6 +130,12 @@ impl State {
         let now = &mut self.now;
         match fact {
             Fact::Link(link) => learn_link(now, link),
+            // Next hops of an interface are dead while it has no address of IPv4.
+            Fact::Address(link, address) if address.local.is_ipv4() => {
+                let has_one =
+                    now.addresses.get(&link).is_some_and(|of| of.iter().any(|it| it.local.is_ipv4()));
+                (Outcome::Unsure, part::ADDRESSES | if has_one { 0 } else { part::ROUTES_V4 })
+            }
             Fact::Address(..) => (Outcome::Unsure, part::ADDRESSES),
             Fact::Rule(..) => (Outcome::Unsure, part::RULES),
             Fact::Object(id, object) => {
@@ -150,7 +162,7 @@ impl State {
             return self.learn_exception(&route);
         }
         match route.to {
-            // A route for some sources is left out: `docs/next-hop.md`.
+            // A route for some sources is left out: see "Where it differs" of the README.
             _ if route.is_for_sources => Outcome::Same,
             IpAddr::V4(to) => self.v4.learn(to.to_bits(), route, placing),
             IpAddr::V6(to) => self.v6.learn(to.to_bits(), route, placing),
@@ -206,9 +218,13 @@ fn learn_link(now: &mut Snapshot, link: Link) -> (Outcome, u16) {
     }
     let fell =
         old.is_some_and(|old| old.is_up() && !link.is_up() || old.has_carrier() && !link.has_carrier());
+    let rose = old.is_some_and(|old| !old.is_up() && link.is_up());
     let moved = old.is_some_and(|old| old.master != link.master || old.mtu_bytes != link.mtu_bytes);
     Arc::make_mut(&mut now.links).insert(link.index, Arc::new(link));
-    (Outcome::Changed, if fell || moved { part::SILENT } else { 0 })
+    // Next hops of several are dead while their interface is down; the loopback's address, by which the
+    // mirror asks about tables, is not there.
+    let revived = if rose { part::RULES | part::ROUTES_V4 | part::ROUTES_V6 } else { 0 };
+    (Outcome::Changed, if fell || moved { part::SILENT } else { revived })
 }
 
 fn changed(is: bool) -> Outcome {

@@ -83,9 +83,19 @@ impl Tables {
         self.0.current.load().links.get(&index).and_then(|link| link.mac)
     }
 
-    /// Returns the index of an interface.
+    /// Returns the index of an interface, by its name or another that it has (`altname`).
     pub fn interface_index(&self, name: &str) -> Option<u32> {
-        self.0.current.load().links.values().find(|link| &*link.name == name).map(|link| link.index)
+        let now = self.0.current.load();
+        let mut links = now.links.values();
+        links
+            .find(|link| &*link.name == name || link.other_names.iter().any(|other| &**other == name))
+            .map(|link| link.index)
+    }
+
+    /// Returns the VRF that an interface is a port of, or is: what [`Query::output`] takes for its
+    /// packets. 0: none.
+    pub fn interface_vrf(&self, index: u32) -> u32 {
+        self.0.current.load().vrf_of(index).map_or(0, |(vrf, _)| vrf)
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {

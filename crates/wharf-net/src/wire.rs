@@ -9,6 +9,7 @@ pub(crate) const DONE: u16 = 3;
 /// A message, of any kind, of a dump that was interrupted by a change: the dump may miss something.
 pub(crate) const DUMP_INTERRUPTED: u16 = 0x10;
 pub(crate) const REQUEST: u16 = 1;
+pub(crate) const ACK: u16 = 4;
 pub(crate) const DUMP: u16 = 0x300;
 pub(crate) const REPLACE: u16 = 0x100;
 pub(crate) const CREATE: u16 = 0x400;

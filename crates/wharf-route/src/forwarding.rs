@@ -7,7 +7,7 @@ use crate::wrap::{mtu_bytes, packet_bytes};
 use std::net::IpAddr;
 use wharf::net::{Headers, IPV4_CHECKSUM_AT, checksum};
 use wharf::{Packet, SendError, Wait};
-use wharf_net::{Query, RouteKind};
+use wharf_net::{Cache, Hop, NoHop, Query, RouteKind};
 
 const ETHERNET_BYTES: usize = 14;
 const IPV4_TTL_AT: usize = 8;
@@ -17,16 +17,19 @@ const IPV6_HOP_LIMIT_AT: usize = 7;
 struct Arrived {
     headers: Headers,
     query: Query,
+    /// The VRF that it came by; 0: none. The way back is within it.
+    vrf: u32,
 }
 
 impl RouteSender {
     /// Forwards an Ethernet frame that has arrived by a port, the one at this position of
     /// [`Router::ports`](crate::Router::ports), as a router does. For packets to others it lowers the time to
-    /// live, and answers by ICMP what is too old, too long or leads nowhere: each sender 1000 times a second. Waits for room in a port, for `wait` at most.
+    /// live, and answers by ICMP what is too old, too long or leads nowhere: all senders of a router
+    /// together 1000 times a second. Waits for room in a port, for `wait` at most.
     ///
-    /// Frames to another MAC, to groups, with VLAN tags or without IP count as [`Reason::NotForwarded`], packets
-    /// to this host as [`Reason::ThisHost`]: a device that copies (`packet:`) leaves both to the kernel. It
-    /// fragments nothing.
+    /// Frames to another MAC, to groups, with VLAN tags or without IP count as [`Reason::NotForwarded`],
+    /// packets to this host as [`Reason::ThisHost`]: a device that copies (`packet:`) leaves both to the
+    /// kernel. It fragments nothing.
     ///
     /// # Errors
     /// Those of [`RouteSender::send`].
@@ -51,7 +54,7 @@ impl RouteSender {
 
     /// Takes the Ethernet header off a frame to this host's MAC, and the padding.
     fn open(&mut self, frame: &mut Packet, port: usize) -> Result<Arrived, Reason> {
-        let interface = self.interface_of(port).ok_or(Reason::NotForwarded)?;
+        let (interface, vrf) = self.interface_of(port).ok_or(Reason::NotForwarded)?;
         let head = frame.head();
         let mac = self.shared.tables.interface_mac(interface);
         let is_ours = mac.is_some_and(|mac| head.get(..6) == Some(&mac[..]));
@@ -80,14 +83,20 @@ impl RouteSender {
         if !frame.is_chain() && !is_super && end < frame.len() {
             frame.set_len(end as u32).map_err(|_| Reason::Malformed)?;
         }
-        Ok(Arrived { headers, query })
+        Ok(Arrived { headers, query, vrf })
+    }
+
+    /// Returns the way from this host to who sent a packet, within a VRF or outside of all.
+    fn way_back(&mut self, source: IpAddr, vrf: u32) -> Result<&Hop, NoHop> {
+        let sources = self.sources.get_or_insert_with(|| Cache::new(self.shared.tables.clone()));
+        sources.lookup(&Query::to(source).output(vrf))
     }
 
     /// Says whether a packet may be forwarded; if it may not, with the MTU that it was too long for.
     fn may_pass(&mut self, packet: &Packet, arrived: &Arrived) -> Result<(), (Reason, u32)> {
         // A packet of an address of our own has not come from us (the kernel's `fib_validate_source`).
         if let Some(source) = arrived.query.source()
-            && self.hops.lookup(&Query::to(source)).is_ok_and(|hop| hop.kind != RouteKind::Unicast)
+            && self.way_back(source, arrived.vrf).is_ok_and(|hop| hop.kind != RouteKind::Unicast)
         {
             return Err((Reason::NotForwarded, 0));
         }
@@ -114,11 +123,11 @@ impl RouteSender {
         let (head, is_v6) = (packet.head(), arrived.headers.is_ipv6);
         let Some(error) = Error::of(reason, mtu_bytes, is_v6) else { return Ok(()) };
         let Some(to) = arrived.query.source() else { return Ok(()) };
-        if is_exempt(head, &arrived.headers) || !self.errors.take() {
+        if is_exempt(head, &arrived.headers) || !self.shared.may_answer() {
             return Ok(());
         }
         // Back to one host alone: a source may be a broadcast address of ours.
-        let from = match self.hops.lookup(&Query::to(to)) {
+        let from = match self.way_back(to, arrived.vrf) {
             Ok(hop) if hop.kind == RouteKind::Unicast => hop.source,
             _ => None,
         };
@@ -126,8 +135,10 @@ impl RouteSender {
         let len_bytes = error.len_bytes(head);
         // Without memory there is no error: the packet is counted in any case.
         let Ok(mut message) = self.packet(len_bytes as u32, Wait::Never) else { return Ok(()) };
-        if error.write(message.bytes_mut(), from, to, head).is_some() {
-            self.send(message, wait)?;
+        let is_written = error.write(message.bytes_mut(), from, to, head).is_some();
+        if let Some(query) = self.query_of(&message).filter(|_| is_written) {
+            self.cells.give();
+            self.route(message, &query.output(arrived.vrf), wait)?;
         }
         Ok(())
     }

@@ -46,13 +46,13 @@ fn serve(sender: &mut RouteSender) {
 fn serve_one(neighbour: &Neighbour, sender: &mut RouteSender) -> bool {
     let shared = sender.shared.clone();
     let Some((mut packets, since)) = shared.waiting.take(neighbour) else { return false };
-    let (taken, room) = (packets.len(), Wait::Until(Instant::now() + ROOM));
+    let room = Wait::Until(Instant::now() + ROOM);
     sender.send_held(neighbour, since, &mut packets, room);
     sender.flush_or_drop(room);
     if since.elapsed() > PATIENCE {
         packets.drain(..).for_each(|held| held.drop_for(Reason::NoNeighbour));
     }
     let is_sent = packets.is_empty();
-    shared.waiting.put_back(neighbour, taken, packets);
+    shared.waiting.put_back(neighbour, packets);
     is_sent
 }

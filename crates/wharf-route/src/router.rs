@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wharf::{PagePool, Port};
 use wharf_net::{Mirror, Tables};
 
-/// The headroom that the pool of a router with tunnels or VLANs should have: Ethernet, two tags, and two outer
-/// headers of VXLAN over IPv6. Its frames are of 4096 bytes then, so that packets of 1500 bytes fit:
+/// The headroom that the pool of a router with tunnels or VLANs should have: Ethernet, two tags, and two
+/// outer headers of VXLAN over IPv6. Its frames are of 4096 bytes then, so that packets of 1500 bytes fit:
 /// `PagePool::builder().frame_bytes(4096).headroom_bytes(HEADROOM_BYTES)`. The default, 64, holds Ethernet in
 /// front of UDP over IPv6.
 pub const HEADROOM_BYTES: u32 = 256;
@@ -48,7 +48,13 @@ impl Router {
         let waiting = Waiting::new(ports[0].1.pool().frames());
         let watch = Mirror::open()?.spawn()?;
         let tables = watch.tables();
-        let shared = Arc::new(Shared { _watch: watch, tables, waiting, all: Mutex::default() });
+        let shared = Arc::new(Shared {
+            _watch: watch,
+            tables,
+            waiting,
+            errors: Mutex::default(),
+            all: Mutex::default(),
+        });
         neighbours::spawn(sender(&ports, &shared, "neighbours", None)?)?;
         let alive = Arc::new(Alive(shared.clone()));
         Ok(Self { ports, shared, alive })

@@ -2,7 +2,6 @@
 
 use crate::asking::{Asked, ask};
 use crate::counts::Cells;
-use crate::icmp::Budget;
 use crate::reason::{Fate, Reason};
 use crate::shared::{Alive, Shared};
 use crate::template::Templates;
@@ -34,6 +33,8 @@ struct Out {
     name: String,
     /// The index that the interface had when it was last asked for; 0: none.
     interface: u32,
+    /// The VRF that it is in; 0: none.
+    vrf: u32,
     sender: Sender,
     burst: Burst,
 }
@@ -50,6 +51,9 @@ pub struct RouteSender {
     /// Memory for the next packets.
     stock: Burst,
     pub(crate) hops: Cache,
+    /// The ways back to those who sent what is forwarded, from the first such packet on. In `hops` they would
+    /// take the places of the ways there.
+    pub(crate) sources: Option<Cache>,
     pub(crate) shared: Arc<Shared>,
     /// `None`: of the thread that sends to neighbours.
     _alive: Option<Arc<Alive>>,
@@ -58,7 +62,6 @@ pub struct RouteSender {
     asked: u64,
     mark: u32,
     pub(crate) cells: Arc<Cells>,
-    pub(crate) errors: Budget,
 }
 
 /// What [`RouteSender::flush`] leaves.
@@ -79,20 +82,20 @@ impl RouteSender {
         let open = |(interface, port): &(String, Port)| {
             let sender = port.sender(name).map_err(io::Error::other)?;
             let burst = sender.burst(BURST_PACKETS);
-            Ok(Out { name: interface.clone(), interface: 0, sender, burst })
+            Ok(Out { name: interface.clone(), interface: 0, vrf: 0, sender, burst })
         };
         Ok(Self {
             outs: ports.iter().map(open).collect::<io::Result<_>>()?,
             templates: Templates::default(),
             stock: ports[0].1.pool().burst(STOCK_PACKETS),
             hops: Cache::new(shared.tables.clone()),
+            sources: None,
             shared,
             _alive: alive,
             asker: Asker::open()?,
             asked: 0,
             mark: 0,
             cells,
-            errors: Budget::default(),
         })
     }
 
@@ -224,7 +227,7 @@ impl RouteSender {
     }
 
     /// Returns what the tables are asked for an IP packet. `None` if it is no whole one.
-    fn query_of(&self, packet: &Packet) -> Option<Query> {
+    pub(crate) fn query_of(&self, packet: &Packet) -> Option<Query> {
         let head = packet.head();
         let headers = Headers::parse_ip(head, 0).ok()?;
         let (source, destination) = headers.addresses(head)?;
@@ -254,8 +257,8 @@ impl RouteSender {
         if is_in { Fate::Waits } else { Fate::Dropped(Reason::NoNeighbour) }
     }
 
-    /// Sends packets that have waited for a neighbour since a time, in order, up to the first that has to wait
-    /// on.
+    /// Sends packets that have waited for a neighbour since a time, in order, up to the first that has to
+    /// wait on.
     pub(crate) fn send_held(&mut self, of: &Awaited, since: Instant, all: &mut VecDeque<Held>, wait: Wait) {
         while let Some(mut held) = all.pop_front() {
             match self.way_of(&mut held.packet, &held.query, Some((*of, since))) {
@@ -333,16 +336,10 @@ impl RouteSender {
         self.find_interfaces().then(|| find(&self.outs))?
     }
 
-    /// Returns the interface of a port, if it is there.
-    pub(crate) fn interface_of(&mut self, port: usize) -> Option<u32> {
-        let is_there = |outs: &[Out]| {
-            let index = outs.get(port)?.interface;
-            self.shared.tables.interface_name(index).is_some().then_some(index)
-        };
-        match is_there(&self.outs) {
-            None if self.find_interfaces() => Some(self.outs.get(port)?.interface),
-            found => found,
-        }
+    /// Returns the interface of a port, if it is there, and its VRF; 0: none.
+    pub(crate) fn interface_of(&mut self, port: usize) -> Option<(u32, u32)> {
+        self.find_interfaces();
+        self.outs.get(port).map(|out| (out.interface, out.vrf)).filter(|(index, _)| *index != 0)
     }
 
     /// Asks for the indices of the interfaces, if the tables have changed since. Returns false otherwise.
@@ -353,6 +350,7 @@ impl RouteSender {
             self.asked = generation;
             for out in &mut self.outs {
                 out.interface = self.shared.tables.interface_index(&out.name).unwrap_or(0);
+                out.vrf = self.shared.tables.interface_vrf(out.interface);
             }
         }
         is_old

@@ -1,8 +1,8 @@
 //! Packets that wait for the MAC of their neighbour.
 //!
 //! As in the kernel, those of a neighbour are bounded in bytes, and the oldest are dropped. All together hold
-//! at most a quarter of the pool. A neighbour is listed until its last packet has gone to its port, so that
-//! later packets, which find it listed, do not overtake.
+//! at most a quarter of the pool's frames. A neighbour is listed until its last packet has gone to its
+//! port, so that later packets, which find it listed, do not overtake.
 
 use crate::counts::Cells;
 use crate::reason::Reason;
@@ -42,28 +42,57 @@ impl Held {
     }
 }
 
+/// A number of packets, and what they hold. A super-packet has many frames of the pool.
+#[derive(Debug, Default, Clone, Copy)]
+struct Load {
+    packets: usize,
+    frames: usize,
+    bytes: usize,
+}
+
+impl Load {
+    fn of(held: &Held) -> Self {
+        Self { packets: 1, frames: held.packet.chunks().count(), bytes: held.packet.len() }
+    }
+
+    fn add(&mut self, more: Self) {
+        self.packets += more.packets;
+        self.frames += more.frames;
+        self.bytes += more.bytes;
+    }
+
+    fn take(&mut self, less: Self) {
+        self.packets -= less.packets;
+        self.frames -= less.frames;
+        self.bytes -= less.bytes;
+    }
+}
+
 #[derive(Debug)]
 struct Queue {
     packets: VecDeque<Held>,
-    bytes: usize,
+    load: Load,
     since: Instant,
 }
 
 impl Queue {
-    /// Drops the oldest packet. Returns false if there is none.
-    fn shed(&mut self) -> bool {
-        let oldest = self.packets.pop_front();
-        self.bytes -= oldest.as_ref().map_or(0, |held| held.packet.len());
-        oldest.map(|held| held.drop_for(Reason::NoNeighbour)).is_some()
+    /// Drops the oldest packet. Returns what it held; `None` if there is none.
+    fn shed(&mut self) -> Option<Load> {
+        let oldest = self.packets.pop_front()?;
+        let load = Load::of(&oldest);
+        self.load.take(load);
+        oldest.drop_for(Reason::NoNeighbour);
+        Some(load)
     }
 }
 
 #[derive(Debug, Default)]
 struct Queues {
     by_neighbour: HashMap<Neighbour, Queue>,
-    packets: usize,
-    /// The thread has packets of a neighbour.
-    is_taken: bool,
+    /// Of all neighbours, with what the thread has.
+    load: Load,
+    /// What the thread has, of one neighbour.
+    taken: Option<Load>,
     is_over: bool,
 }
 
@@ -74,7 +103,7 @@ pub(crate) struct Waiting {
     changed: Condvar,
     /// Neighbours listed: a sender that reads 0 takes no lock.
     neighbours: AtomicUsize,
-    packets_max: usize,
+    frames_max: usize,
 }
 
 impl Waiting {
@@ -83,7 +112,7 @@ impl Waiting {
             queues: Mutex::default(),
             changed: Condvar::new(),
             neighbours: AtomicUsize::new(0),
-            packets_max: (pool_frames as usize / 4).max(1),
+            frames_max: (pool_frames as usize / 4).max(1),
         }
     }
 
@@ -93,7 +122,7 @@ impl Waiting {
 
     /// Returns the packets that wait.
     pub(crate) fn len(&self) -> usize {
-        if self.is_idle() { 0 } else { self.lock().packets }
+        if self.is_idle() { 0 } else { self.lock().load.packets }
     }
 
     /// Returns true if no packet waits.
@@ -118,19 +147,24 @@ impl Waiting {
             held.drop_for(Reason::NoNeighbour);
             return false;
         }
-        let fresh = || Queue { packets: VecDeque::new(), bytes: 0, since: Instant::now() };
-        let queue = queues.by_neighbour.entry(neighbour).or_insert_with(fresh);
-        queue.bytes += held.packet.len();
+        let Queues { by_neighbour, load, .. } = &mut *queues;
+        let fresh = || Queue { packets: VecDeque::new(), load: Load::default(), since: Instant::now() };
+        let queue = by_neighbour.entry(neighbour).or_insert_with(fresh);
+        let more = Load::of(&held);
+        queue.load.add(more);
+        load.add(more);
         queue.packets.push_back(held);
-        let mut dropped = 0;
-        while queue.bytes > BYTES_MAX && queue.shed() {
-            dropped += 1;
+        while queue.load.bytes > BYTES_MAX
+            && let Some(less) = queue.shed()
+        {
+            load.take(less);
         }
         let is_in = !queue.packets.is_empty();
-        queues.packets = queues.packets + 1 - dropped;
-        if queues.packets > self.packets_max {
-            let longest = queues.by_neighbour.values_mut().max_by_key(|queue| queue.packets.len());
-            queues.packets -= usize::from(longest.is_some_and(Queue::shed));
+        while load.frames > self.frames_max
+            && let Some(less) =
+                by_neighbour.values_mut().max_by_key(|it| it.load.frames).and_then(Queue::shed)
+        {
+            load.take(less);
         }
         self.neighbours.store(queues.by_neighbour.len(), Ordering::Release);
         self.changed.notify_all();
@@ -142,12 +176,12 @@ impl Waiting {
         let mut queues = self.lock();
         queues.is_over = true;
         self.changed.notify_all();
-        let with_thread = |queues: &mut Queues| queues.is_taken;
+        let with_thread = |queues: &mut Queues| queues.taken.is_some();
         let rested = self.changed.wait_timeout_while(queues, PATIENCE, with_thread);
         let (mut queues, _) = rested.unwrap_or_else(PoisonError::into_inner);
         let waiting = std::mem::take(&mut queues.by_neighbour).into_values().flat_map(|queue| queue.packets);
         waiting.for_each(|held| held.drop_for(Reason::NoNeighbour));
-        queues.packets = 0;
+        queues.load = queues.taken.unwrap_or_default();
         self.neighbours.store(0, Ordering::Release);
     }
 
@@ -174,32 +208,42 @@ impl Waiting {
         self.lock().by_neighbour.keys().copied().collect()
     }
 
-    /// Takes the packets of a neighbour, with the time since when it is asked for. `None`, and it is listed no
-    /// more, if there are none.
+    /// Takes the packets of a neighbour, with the time since when it is asked for. `None`, and it is
+    /// listed no more, if there are none.
     pub(crate) fn take(&self, neighbour: &Neighbour) -> Option<(VecDeque<Held>, Instant)> {
         let mut queues = self.lock();
         let queue = queues.by_neighbour.get_mut(neighbour)?;
-        queue.bytes = 0;
+        let load = std::mem::take(&mut queue.load);
         let (packets, since) = (std::mem::take(&mut queue.packets), queue.since);
         if packets.is_empty() {
             queues.by_neighbour.remove(neighbour);
             self.neighbours.store(queues.by_neighbour.len(), Ordering::Release);
             return None;
         }
-        queues.is_taken = true;
+        queues.taken = Some(load);
         Some((packets, since))
     }
 
-    /// Puts `left` of `taken` packets back, in front of those that have come meanwhile.
-    pub(crate) fn put_back(&self, neighbour: &Neighbour, taken: usize, mut left: VecDeque<Held>) {
+    /// Puts those that are left of the packets that were taken back, in front of those that have come
+    /// meanwhile.
+    pub(crate) fn put_back(&self, neighbour: &Neighbour, mut left: VecDeque<Held>) {
         let mut queues = self.lock();
-        queues.packets = queues.packets.saturating_sub(taken - left.len());
-        queues.is_taken = false;
+        let Queues { by_neighbour, load, taken, .. } = &mut *queues;
+        load.take(taken.take().unwrap_or_default());
         self.changed.notify_all();
-        if let Some(queue) = queues.by_neighbour.get_mut(neighbour) {
-            queue.bytes += left.iter().map(|held| held.packet.len()).sum::<usize>();
-            left.append(&mut queue.packets);
-            queue.packets = left;
+        match by_neighbour.get_mut(neighbour) {
+            None => left.drain(..).for_each(|held| held.drop_for(Reason::NoNeighbour)),
+            Some(queue) => {
+                for more in left.iter().map(Load::of) {
+                    queue.load.add(more);
+                    load.add(more);
+                }
+                left.append(&mut queue.packets);
+                queue.packets = left;
+            }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

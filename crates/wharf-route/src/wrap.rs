@@ -3,7 +3,7 @@
 use crate::reason::Reason;
 use wharf::Packet;
 use wharf::net::checksum::{ChunkSum, UDP_OFFSET, from_sum};
-use wharf::net::{Headers, IPV4_BYTES, IPV6_BYTES, IpHeader, UDP, UDP_BYTES, UdpHeader};
+use wharf::net::{Headers, IPV4_BYTES, IPV6_BYTES, IpHeader, SCTP, UDP, UDP_BYTES, UdpHeader, flow_hash};
 use wharf_net::{Exit, Hop, Tunnel, TunnelHeader};
 
 const GRE: u8 = 47;
@@ -15,6 +15,8 @@ const VXLAN_BYTES: usize = 8;
 const VXLAN_HAS_ID: u8 = 0x08;
 /// The source ports that the kernel gives VXLAN by default, from here on.
 const VXLAN_PORTS: u16 = 0x8000;
+/// Leaves as many bits of a flow's hash as there are such ports.
+const FLOW_SHIFT: u32 = 49;
 
 /// Writes the headers of a hop whose neighbours are known in front of a packet. Returns the interface that
 /// the frame leaves by.
@@ -29,7 +31,7 @@ pub(crate) fn wrap(packet: &mut Packet, hop: &Hop) -> Result<u32, Reason> {
         Exit::Tunnel(_) if meta.gso_bytes > 0 => Err(Reason::NotSupported),
         Exit::Tunnel(tunnel) => {
             // A device fills in one checksum, behind one IP header.
-            if !packet.finish_checksum() {
+            if !finish_checksum(packet) {
                 return Err(Reason::NotSupported);
             }
             let outer = tunnel.hop.as_ref().map_err(|none| Reason::from(*none))?;
@@ -38,6 +40,13 @@ pub(crate) fn wrap(packet: &mut Packet, hop: &Hop) -> Result<u32, Reason> {
         }
         _ => Err(Reason::NotSupported),
     }
+}
+
+/// Fills in the checksum of an IP packet that was left to the device. Returns false if it cannot, as with
+/// SCTP's: [`Packet::finish_checksum`] knows it behind an Ethernet header alone.
+fn finish_checksum(packet: &mut Packet) -> bool {
+    let is_sctp = || Headers::parse_ip(packet.head(), 0).is_ok_and(|headers| headers.protocol == SCTP);
+    (!packet.meta().needs_checksum || !is_sctp()) && packet.finish_checksum()
 }
 
 /// Returns the longest IP packet that fits a hop, and the outer packets of its tunnels.
@@ -102,8 +111,8 @@ fn into_tunnel(packet: &mut Packet, hop: &Hop, tunnel: &Tunnel, outer: &Hop) -> 
     let source = outer.source.ok_or(Reason::NotSupported)?;
     let protocol = match tunnel.header {
         TunnelHeader::Vxlan { id, port } => {
-            let flow = flow_of(packet);
             ethernet(packet, hop)?;
+            let flow = (flow_hash(packet.head()) >> FLOW_SHIFT) as u16;
             let header = front(packet, VXLAN_BYTES)?;
             header.copy_from_slice(&[VXLAN_HAS_ID, 0, 0, 0, 0, 0, 0, 0]);
             header[4..7].copy_from_slice(&id.to_be_bytes()[1..]);
@@ -145,16 +154,5 @@ fn into_tunnel(packet: &mut Packet, hop: &Hop, tunnel: &Tunnel, outer: &Hop) -> 
     Ok(())
 }
 
-/// Returns the bits of a packet's flow that spread tunnels over ports.
-fn flow_of(packet: &Packet) -> u16 {
-    let head = packet.head();
-    let Ok(headers) = Headers::parse_ip(head, 0) else { return 0 };
-    let ports = headers.ports(head).unwrap_or_default();
-    // IPv4's checksum, in front of its addresses, differs from packet to packet.
-    let at = if headers.is_ipv6 { 8 } else { 12 };
-    let addresses = head.get(at..headers.transport_at).unwrap_or_default();
-    let sum = addresses.iter().fold(u32::from(ports.0) << 16 | u32::from(ports.1), |sum, byte| {
-        (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    });
-    (sum >> 17) as u16
-}
+#[cfg(test)]
+mod tests;

@@ -41,6 +41,9 @@ pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
     if !args.route {
         return Ok(());
     }
+    if !args.ports.is_empty() {
+        return Err(usage("--route: between two ends: three and more are a switch"));
+    }
     if let Some(end) = [&args.a, &args.b].into_iter().find(|end| !matches!(end.kind().name, "packet" | "xdp"))
     {
         return Err(usage(format!(
@@ -56,14 +59,20 @@ pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Warns where the kernel forwards what arrives, too.
+/// Warns where the kernel forwards what arrives, too. IPv6 asks the interface only for `force_forwarding`.
 pub(super) fn warn_of_kernel(end: &DeviceSpec) {
     let name = end.place();
-    for family in ["ipv4", "ipv6"].into_iter().filter(|_| leaves_copies(&end.name())) {
-        let forwards = std::fs::read_to_string(format!("/proc/sys/net/{family}/conf/{name}/forwarding"));
+    let settings = [
+        format!("ipv4/conf/{name}/forwarding"),
+        "ipv6/conf/all/forwarding".to_owned(),
+        format!("ipv6/conf/{name}/force_forwarding"),
+    ];
+    for setting in settings.iter().filter(|_| leaves_copies(&end.name())) {
+        let forwards = std::fs::read_to_string(format!("/proc/sys/net/{setting}"));
         if forwards.is_ok_and(|text| text.trim() == "1") {
+            // With slashes, since the name of an interface may have dots.
             warn(&format!(
-                "{end}: the kernel forwards what arrives there, too, so that it arrives twice: sysctl -w net.{family}.conf.{name}.forwarding=0"
+                "{end}: the kernel forwards what arrives there, too, so that it arrives twice: sysctl -w net/{setting}=0"
             ));
         }
     }

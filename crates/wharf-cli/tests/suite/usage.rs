@@ -49,6 +49,10 @@ const WRONG: &[(&str, &str)] = &[
     ("forward xdp:lo xdp:lo,queue=1", "both ends are xdp:lo"),
     ("forward tap:x,mtu=9000 tap:x", "both ends are tap:x"),
     ("forward packet:lo null --route", "null is none of packet and xdp"),
+    (
+        "forward packet:lo packet:lo0 packet:lo1 --route",
+        "--route: between two ends: three and more are a switch",
+    ),
     ("forward packet:lo packet:lo0 --route --queues 2", "--route: by one queue of each end"),
     ("forward packet:lo packet:lo0 --route --when-full wait", "a router drops what does not fit"),
     ("forward null null --rate -5", "'-5' for '--rate <RATE>': want a rate from 8kbit"),

@@ -12,12 +12,19 @@ const NO_ARP: u32 = 0x80;
 const LOWER_UP: u32 = 0x10000;
 const ETHER: u16 = 1;
 const HARDWARE_LOOPBACK: u16 = 772;
+const MTU: u16 = 4;
+const BY_PACKET: &str = "a tunnel whose ends each packet names";
+const IN_UDP: &str = "a tunnel in UDP (FOU, GUE)";
+/// Why a packet cannot leave by an interface that is on top of one of another namespace.
+pub(crate) const ELSEWHERE: &str = "the interface below is in another network namespace";
 
 /// An interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) index: u32,
     pub(crate) name: Box<str>,
+    /// Its other names (`altname`).
+    pub(crate) other_names: Vec<Box<str>>,
     pub(crate) flags: u32,
     /// ARPHRD_*: what its link-layer addresses are.
     pub(crate) hardware: u16,
@@ -70,10 +77,11 @@ pub(crate) enum Layer {
         remote: Option<IpAddr>,
         local: Option<IpAddr>,
         key: Option<u32>,
+        mark: u32,
         link: u32,
     },
-    /// A kind of which it is not known what it does to a packet.
-    Unknown(Box<str>),
+    /// It is not known here what it does to a packet: the reason.
+    Unsupported(&'static str),
 }
 
 impl Link {
@@ -103,6 +111,13 @@ impl Link {
         (self.flags & POINT_TO_POINT != 0).then_some(self.broadcast).flatten()
     }
 
+    /// Returns the address by which the table of neighbours has the one of an address. IPv4 has one for
+    /// all on a point-to-point link.
+    pub(crate) fn neighbour_key(&self, to: IpAddr) -> IpAddr {
+        let is_one = self.flags & (POINT_TO_POINT | LOOPBACK) != 0;
+        if is_one && to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { to }
+    }
+
     pub(crate) fn is_broadcast(&self) -> bool {
         self.flags & BROADCAST != 0
     }
@@ -119,14 +134,17 @@ pub(crate) struct Address {
     pub(crate) flags: u32,
 }
 
-/// Reads a link. `None` for what a bridge says of its ports.
+/// Reads a link. `None` for what a bridge or IPv6 says of it, and for a message that says a part alone, as
+/// the events of wireless interfaces do.
 pub(crate) fn link_of(body: &[u8]) -> Option<Link> {
-    if *body.first()? == BRIDGE {
+    if matches!(*body.first()?, BRIDGE | IPV6) {
         return None;
     }
+    attribute(body.get(16..)?, MTU)?;
     let mut link = Link {
         index: u32_at(body, 4)?,
         name: Box::default(),
+        other_names: Vec::new(),
         flags: u32_at(body, 8)?,
         hardware: u16_at(body, 2)?,
         mtu_bytes: 0,
@@ -147,20 +165,27 @@ pub(crate) fn link_of(body: &[u8]) -> Option<Link> {
             1 => link.mac = payload.try_into().ok(),
             2 => link.broadcast = payload.try_into().ok(),
             3 => link.name = text(payload),
-            4 => link.mtu_bytes = number(payload),
+            MTU => link.mtu_bytes = number(payload),
             5 => link.lower = number(payload),
             10 => link.master = number(payload),
             18 => info = payload,
             26 => read_ipv6(&mut link, payload),
             27 => link.group = number(payload),
             37 => is_below_elsewhere = true,
+            52 => {
+                link.other_names =
+                    attributes(payload).filter(|(kind, _)| *kind == 53).map(|it| text(it.1)).collect();
+            }
             _ => {}
         }
     }
+    read_info(&mut link, info);
     if is_below_elsewhere {
         link.lower = 0;
+        if matches!(link.layer, Layer::Vxlan { .. } | Layer::Tunnel { .. }) {
+            link.layer = Layer::Unsupported(ELSEWHERE);
+        }
     }
-    read_info(&mut link, info);
     Some(link)
 }
 
@@ -184,6 +209,7 @@ fn read_info(link: &mut Link, info: &[u8]) {
     }
     let Some(kind) = attribute(info, 1).map(text) else { return };
     let data = attribute(info, 2).unwrap_or_default();
+    let has = |kind| attribute(data, kind).is_some();
     let value = |kind| attribute(data, kind).map_or(0, number);
     link.layer = match &*kind {
         "vlan" => Layer::Vlan {
@@ -191,12 +217,15 @@ fn read_info(link: &mut Link, info: &[u8]) {
             id: attribute(data, 1).and_then(|id| u16_at(id, 0)).unwrap_or(0),
         },
         "macvlan" | "macvtap" => Layer::Macvlan,
+        "bridge" if is_set(data, 7) => Layer::Unsupported("a bridge that filters VLANs"),
         "bridge" => Layer::Bridge,
         "bond" => Layer::Bond {
             mode: attribute(data, 1).and_then(|mode| mode.first()).copied().unwrap_or(0),
             active: value(2),
         },
         "vrf" => Layer::Vrf { table: value(1) },
+        "vxlan" if is_set(data, 25) => Layer::Unsupported(BY_PACKET),
+        "vxlan" if has(27) => Layer::Unsupported("VXLAN-GPE"),
         "vxlan" => Layer::Vxlan {
             id: value(1),
             port: big_endian(data, 15).unwrap_or(4789),
@@ -204,10 +233,14 @@ fn read_info(link: &mut Link, info: &[u8]) {
             local: place(data, &[4, 17]),
             link: value(3),
         },
+        "gre" | "gretap" | "ip6gre" | "ip6gretap" if has(18) => Layer::Unsupported(BY_PACKET),
+        "ipip" | "sit" | "ip6tnl" if has(19) => Layer::Unsupported(BY_PACKET),
+        "gre" | "gretap" | "ip6gre" | "ip6gretap" if is_set(data, 14) => Layer::Unsupported(IN_UDP),
+        "ipip" | "sit" | "ip6tnl" if is_set(data, 15) => Layer::Unsupported(IN_UDP),
         "gre" | "gretap" | "ip6gre" | "ip6gretap" => tunnel(kind, data, [7, 6, 1], Some((3, 5))),
         "ipip" | "sit" | "ip6tnl" => tunnel(kind, data, [3, 2, 1], None),
         "veth" | "dummy" | "tun" | "ifb" | "netkit" => Layer::None,
-        _ => Layer::Unknown(kind),
+        _ => Layer::Unsupported("an interface of an unknown kind"),
     };
 }
 
@@ -219,7 +252,7 @@ fn tunnel(kind: Box<str>, data: &[u8], ends: [u16; 3], key: Option<(u16, u16)>) 
     if key
         .is_some_and(|(flags, _)| big_endian(data, flags).is_some_and(|flags| flags & HAS_SUM_OR_NUMBER != 0))
     {
-        return Layer::Unknown(kind);
+        return Layer::Unsupported("GRE with checksums or sequence numbers");
     }
     let key = key.filter(|(flags, _)| big_endian(data, *flags).is_some_and(|flags| flags & HAS_KEY != 0));
     let key = key.and_then(|(_, key)| Some(u32::from_be_bytes(*attribute(data, key)?.first_chunk()?)));
@@ -229,8 +262,14 @@ fn tunnel(kind: Box<str>, data: &[u8], ends: [u16; 3], key: Option<(u16, u16)>) 
         remote: place(data, &[remote]),
         local: place(data, &[local]),
         key,
+        mark: attribute(data, 20).map_or(0, number),
         link: attribute(data, link).map_or(0, number),
     }
+}
+
+/// True if a number of any size is there, and is not 0.
+fn is_set(data: &[u8], kind: u16) -> bool {
+    attribute(data, kind).is_some_and(|value| value.iter().any(|byte| *byte != 0))
 }
 
 /// Returns the first address that there is among attributes, unless it is unspecified.

@@ -5,6 +5,8 @@ use crate::wire::{address, attribute, attributes, number, u16_at, u32_at};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const CLONED: u32 = 0x200;
+/// `RTNH_F_DEAD`.
+const DEAD: u8 = 1;
 const METRIC_MTU: u16 = 2;
 
 /// What a route does with a packet.
@@ -158,15 +160,19 @@ fn read_hop(hop: &mut RouteHop, kind: u16, payload: &[u8]) {
     }
 }
 
-/// Reads `RTA_MULTIPATH`: a header of eight bytes for each next hop, with attributes behind it.
+/// Reads `RTA_MULTIPATH`: a header of eight bytes for each next hop, with attributes behind it. Those that
+/// the kernel does not use are left out: their interface is down, or has lost its last address.
 fn hops_of(mut left: &[u8]) -> Vec<RouteHop> {
     let mut hops = Vec::new();
     while let (Some(length), Some(interface)) = (u16_at(left, 0).map(usize::from), u32_at(left, 4)) {
         let Some(inner) = left.get(8..length) else { break };
+        let is_dead = left[2] & DEAD != 0;
         let mut hop =
             RouteHop { interface, gateway: None, weight: u16::from(left[3]) + 1, is_encapsulated: false };
         attributes(inner).for_each(|(kind, payload)| read_hop(&mut hop, kind, payload));
-        hops.push(hop);
+        if !is_dead {
+            hops.push(hop);
+        }
         left = left.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     hops

@@ -86,6 +86,62 @@ fn lost_events_are_dumped_anew() {
     assert!(tables.overruns() > 0, "the socket's memory is enough for {ROUTES} events: try more");
 }
 
+#[test]
+#[ignore = "wants root"]
+fn events_that_wait_at_an_overrun_are_older_than_the_dump() {
+    const ROUTES: usize = 120_000;
+    let Some(rig) = Rig::new("older", "true") else { return };
+    let mut mirror = Mirror::open().expect("a mirror");
+    let (tables, before) = (mirror.tables(), mirror.tables().prefixes().0);
+    let lines = |what: &str| -> String {
+        let line = |at: usize| {
+            format!("route {what} 2{}.{}.{}.0/24 via 10.1.0.2\n", at >> 16, at >> 8 & 255, at & 255)
+        };
+        (0..ROUTES).map(line).collect()
+    };
+    rig.batch(&lines("add"));
+    rig.batch(&lines("del"));
+    for (change, count) in [("true", before), ("ip -n $A route add 30.0.0.0/8 via 10.1.0.2", before + 1)] {
+        rig.sh(change);
+        eventually(change, || {
+            turn(&mut mirror);
+            mirror.is_current()
+        });
+        assert_eq!(tables.prefixes().0, count, "{change}");
+    }
+    assert!(tables.overruns() > 0, "the socket's memory is enough for {ROUTES} events: try more");
+}
+
+/// The kernel sends the event of an interface before it changes the next hops by it.
+#[test]
+#[ignore = "wants root"]
+fn next_hops_come_again_with_their_interface() {
+    let script = "ip -n $A route add 30.0.0.0/8 nexthop via 10.1.0.2 nexthop via 10.2.0.2";
+    let Some(rig) = Rig::new("legs", script) else { return };
+    // What the kernel does for each of them comes between the event and the change of the next hops.
+    rig.batch(
+        &(0..2000)
+            .map(|at| format!("addr add 172.16.{}.{}/32 dev a2\n", at / 200, at % 200 + 1))
+            .collect::<String>(),
+    );
+    let watch = Mirror::open().expect("a mirror").spawn().expect("a thread");
+    let (tables, a2) = (watch.tables(), watch.tables().interface_index("a2").expect("a2"));
+    let by_a2 = || {
+        let to = |flow| Query::to([30, 1, 1, 1].into()).flow(flow);
+        (1..64).filter(|flow| tables.lookup(&to(*flow)).is_ok_and(|hop| hop.interface == a2)).count()
+    };
+    for _ in 0..5 {
+        for (change, is_used) in [("link set a2 down", false), ("link set a2 up", true)] {
+            rig.sh(&format!("ip -n $A {change}"));
+            eventually(change, || (by_a2() > 0) == is_used);
+            // So that the mirror has seen the dead next hop.
+            std::thread::sleep(Duration::from_millis(200));
+            rig.sh(if is_used { "ip -n $A link set lo mtu 60000" } else { "ip -n $A link set lo mtu 65536" });
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    }
+}
+
 fn lookup(tables: &Tables, to: &str) -> Neighbour {
     let to: IpAddr = to.parse().expect("an address");
     tables.lookup(&Query::to(to)).expect("a hop").neighbour

@@ -216,6 +216,8 @@ topologies! {
             ip -n $A rule add ipproto 17 dport 53 table 100 pref 820
             ip -n $A rule add not from 10.0.0.0/8 to 66.0.0.0/8 table 100 pref 830
             ip -n $A rule add to 67.0.0.0/8 goto 1000 pref 840
+            ip -n $A rule add to 69.0.0.0/8 goto 5000 pref 821
+            ip -n $A rule add to 69.0.0.0/9 blackhole pref 822
             ip -n $A rule add iif lo to 68.0.0.0/8 table 100 pref 850
             ip -n $A rule add table main suppress_prefixlength 0 pref 2000
             ip -n $A rule add oif a2 table 100 pref 2100
@@ -226,7 +228,7 @@ topologies! {
             ip -n $A -6 rule add to 2001:db8::/32 prohibit pref 800
             ip -n $A -6 rule add to 2001:db9::/32 table main suppress_prefixlength 0 pref 810",
         prefixes: &["60.0.0.0/8", "61.0.0.0/8", "62.0.0.0/8", "63.0.0.0/8", "64.0.0.0/8", "65.0.0.0/8", "66.0.0.0/8", "67.0.0.0/8",
-            "68.0.0.0/8", "2001:db8::/31"],
+            "68.0.0.0/8", "69.0.0.0/8", "2001:db8::/31"],
         sources: &["10.1.0.1", "10.2.0.1", "fd01::1", "fd02::1"],
         marks: &[7, 0x10, 0x17, 9],
         outputs: &["a2"],
@@ -341,9 +343,11 @@ topologies! {
         script: "ip -n $A route add default via 10.1.0.2
             ip -n $A route add 95.0.0.0/8 via 10.1.0.3
             ip -n $A route add 95.0.0.0/8 tos 0x10 via 10.2.0.2
-            ip -n $A route add 95.0.0.0/9 tos 0x08 via 10.2.0.3",
-        prefixes: &["95.0.0.0/8"],
-        tos: &[0x10, 0x08],
+            ip -n $A route add 95.0.0.0/9 tos 0x08 via 10.2.0.3
+            ip -n $A route add 95.64.0.0/10 tos 0x28 via 10.2.0.4
+            ip -n $A rule add to 95.192.0.0/10 tos 0x08 prohibit pref 700",
+        prefixes: &["95.0.0.0/8", "95.64.0.0/10"],
+        tos: &[0x10, 0x08, 0x28, 0x30],
     }
     odd_ones {
         script: "ip -n $A route add default via 10.1.0.2
@@ -373,6 +377,46 @@ topologies! {
             "2001:72::/31", "2001:74::/31"],
         sources: &["10.2.0.1", "fd01::1", "2001:dead::1"],
         paths: &[("a1", "fe80::b:1"), ("a2", "10.2.0.2")],
+    }
+    local_prefixes {
+        script: "ip -n $A route add local 108.0.0.0/8 dev lo
+            ip -n $A route add 108.1.0.0/16 via 10.1.0.2
+            ip -n $A route add throw 108.2.0.0/16
+            ip -n $A route add unreachable 108.3.0.0/16
+            ip -n $A route add default via 10.2.0.2",
+        prefixes: &["108.0.0.0/13", "108.1.0.0/16"],
+    }
+    local_prefixes_after_a_rule {
+        script: "ip -n $A route add local 108.0.0.0/8 dev lo
+            ip -n $A route add 108.1.0.0/16 via 10.1.0.2
+            ip -n $A rule add to 99.0.0.0/8 table 100
+            ip -n $A rule del to 99.0.0.0/8 table 100",
+        prefixes: &["108.0.0.0/13"],
+    }
+    last_address_gone {
+        script: "ip -n $A route add default nexthop via 10.1.0.2 nexthop via 10.2.0.2
+            ip -n $A route add 106.0.0.0/8 nexthop via 10.1.0.2 nexthop via 10.2.0.2
+            ip -n $A addr del 10.2.0.1/24 dev a2",
+        prefixes: &["106.0.0.0/8"],
+        paths: &[("a1", "10.1.0.2"), ("a2", "10.2.0.2")],
+    }
+    last_address_gone_and_back {
+        script: "ip -n $A route add default nexthop via 10.1.0.2 nexthop via 10.2.0.2
+            ip -n $A addr del 10.2.0.1/24 dev a2
+            ip -n $A addr add 10.2.0.5/24 dev a2
+            ip -n $A route add 107.0.0.0/8 nexthop via 10.1.0.2 nexthop via 10.2.0.2
+            ip -n $A link set a2 down
+            ip -n $A link set a2 up",
+        prefixes: &["107.0.0.0/8"],
+        paths: &[("a1", "10.1.0.2"), ("a2", "10.2.0.2"), ("a1", ""), ("a2", "")],
+    }
+    ipv6_gateway_that_failed {
+        script: "ip -n $A route add 2000::/3 nexthop via fe80::b:1 dev a1 weight 1 nexthop via fe80::b:2 dev a2 weight 1
+            ip -n $A route add 2001:db9::/32 nexthop via fe80::b:9 dev a1 nexthop via fe80::b:3 dev a2
+            ip -n $A neigh replace fe80::b:2 dev a2 nud failed
+            ip -n $A neigh replace fe80::b:9 lladdr 02:00:00:00:00:09 dev a1 nud reachable
+            ip -n $A neigh replace fe80::b:9 dev a1 nud failed",
+        prefixes: &["2001:db8::/32", "2001:db9::/32"],
     }
     macvlan {
         script: "ip -n $A link add mv link a1 type macvlan mode bridge

@@ -1,0 +1,66 @@
+//! What a cache must not share or keep.
+
+use super::Cache;
+use crate::hop::{Exit, Hop};
+use crate::layers::tests::{address, attribute, link, neighbour, number, route, rule};
+use crate::query::Query;
+use crate::tables::Tables;
+
+/// The default route by the gateway 10.0.0.2 on `top`, over `links`.
+fn tables(top: u8, links: &[Vec<u8>]) -> Tables {
+    let mut all = vec![rule(254, 1, 0, &[]), address(top, [10, 0, 0, 1])];
+    all.push(route([0; 4], 0, top, &[(5, &[10, 0, 0, 2])]));
+    all.push(neighbour(top, [10, 0, 0, 2], 2));
+    all.extend_from_slice(links);
+    Tables::replay(&all.concat())
+}
+
+#[test]
+fn a_burst_does_not_change_the_answer_to_the_last_query() {
+    let mut cache = Cache::new(tables(1, &[link(1, "a1", &[], None)]));
+    let query = |from: [u8; 4]| Query::to([8, 8, 8, 8].into()).from(from.into());
+    let source = |hop: &Hop| hop.source.expect("a source");
+    let first = cache.lookup(&query([10, 1, 0, 1])).map(source);
+    cache.lookup_all(&[query([10, 2, 0, 1])], |_, _| ());
+    assert_eq!(cache.lookup(&query([10, 1, 0, 1])).map(source), first);
+}
+
+#[test]
+fn flows_behind_a_gateway_keep_the_ports_of_a_bond_and_the_paths_of_a_tunnel() {
+    let port = |index, name| {
+        let slave = [attribute(4, b"bond"), attribute(5, &[attribute(1, &[0]), attribute(2, &[0])].concat())];
+        link(index, name, &[(10, number(9)), (18, slave.concat())], None)
+    };
+    let bond = link(9, "bo", &[], Some(("bond", attribute(1, &[2]))));
+    let bridge = link(8, "br", &[], Some(("bridge", vec![])));
+    let vlan = link(7, "v7", &[(5, number(9))], Some(("vlan", attribute(1, &[7, 0]))));
+    let links = [bond, vlan, bridge, port(3, "p3"), port(4, "p4"), link(5, "a5", &[(10, number(8))], None)];
+    let ports = |top| {
+        let mut cache = Cache::new(tables(top, &links));
+        let mut by =
+            |flow| cache.lookup(&Query::to([8, 8, 8, 8].into()).flow(flow)).expect("a hop").exit.clone();
+        (1..64).map(&mut by).collect::<Vec<_>>()
+    };
+    for top in [9, 7] {
+        let found = ports(top);
+        assert!(found.contains(&Exit::Port(3)) && found.contains(&Exit::Port(4)), "{top}: {found:?}");
+    }
+    assert!(ports(8).iter().all(|exit| *exit == Exit::Flood(8)));
+}
+
+#[test]
+fn queries_that_alternate_do_not_cost_each_other_their_answers() {
+    let tables = tables(1, &[link(1, "a1", &[], None)]);
+    let mut cache = Cache::new(tables.clone());
+    let query = |from: u8, to: u8| Query::to([8, 8, 8, to].into()).from([10, 0, from, 1].into());
+    let mut ask = |query: Query| {
+        assert_eq!(cache.lookup(&query).cloned(), tables.lookup(&query), "{query:?}");
+        cache.constants
+    };
+    // A forwarder's packets: two of a flow at a time, of two hosts, to many.
+    let first: Vec<_> = (0..20).map(|at| ask(query(1 + at % 2, at))).collect();
+    assert!(first.iter().all(|constants| *constants == first[1]), "{first:?}");
+    // A sender whose source changes for good.
+    let then: Vec<_> = (0..20).map(|at| ask(query(9, at))).collect();
+    assert!(then[1..].iter().all(|constants| *constants == first[1] + 1), "{then:?}");
+}
