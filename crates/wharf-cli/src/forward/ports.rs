@@ -6,7 +6,7 @@ use crate::args::{ForwardArgs, WhenFull};
 use crate::log;
 use crate::news::treated;
 use crate::output::{complain, note, with_causes};
-use crate::watch::{Board, Running, Settings};
+use crate::watch::{Board, Change, Running, Settings};
 use wharf::device::{AnyDevice, wrap_device};
 use wharf::forward::{Forward, ForwardSettings};
 use wharf::qdisc::Rate;
@@ -83,8 +83,11 @@ impl Ports {
             }
         }
         self.run(forward, wanted, board);
-        if let Err(error) = board.set(&wanted.set) {
-            complain(&format!("--set {error}"));
+        // Ports that stay have these settings already.
+        let adopted = board.adopt(&self.in_force, &wanted.set).map(drop);
+        let there = Change::check_all(&wanted.set, &board.names());
+        if let Err(error) = adopted.and(there.map_err(|error| format!("--set {error}"))) {
+            complain(&error);
         }
     }
 
@@ -112,6 +115,7 @@ fn kept(args: &ForwardArgs, end: &DeviceSpec) -> String {
 
 /// Returns the settings of a forwarder whose directions begin with `in_force`.
 pub(super) fn settings(args: &ForwardArgs, in_force: &Settings) -> ForwardSettings {
+    let by_default = ForwardSettings::default();
     ForwardSettings {
         frames: args.frames,
         frame_bytes: args.frame_bytes,
@@ -125,9 +129,9 @@ pub(super) fn settings(args: &ForwardArgs, in_force: &Settings) -> ForwardSettin
         poller: poller::Settings { mode: args.poll, ..poller::Settings::default() },
         pollers: args.pollers,
         cpus: args.cpu.clone(),
-        flood_pps: args.flood_limit,
+        flood_pps: args.flood_limit.unwrap_or(by_default.flood_pps),
         vlans: args.vlan.clone(),
-        age: args.forget_after,
+        age: args.forget_after.unwrap_or(by_default.age),
         ways: None,
     }
 }

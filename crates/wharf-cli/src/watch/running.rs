@@ -205,17 +205,8 @@ impl Running {
 
     /// Checks that `changes` can be made together, in any order. Returns the settings with them.
     pub(super) fn check(&self, changes: &[Change]) -> Result<Settings, String> {
-        let before = self.settings().ok_or("nothing of a receiver can be changed")?;
-        // The limit of a discipline depends on these.
-        let (first, others): (Vec<_>, Vec<_>) =
-            changes.iter().partition(|change| matches!(change, Change::Rate(_) | Change::WhenFull(_)));
-        let all = || first.iter().chain(&others);
-        let is_twice =
-            |change: &Change| all().filter(|other| discriminant(**other) == discriminant(change)).count() > 1;
-        if let Some(change) = all().find(|change| is_twice(change)) {
-            return Err(format!("{}: is given twice for {}", change.key(), self.path));
-        }
-        let settings = all().try_fold(before, |settings, change| self.with(settings, change))?;
+        let settings =
+            self.with_all(self.settings().ok_or("nothing of a receiver can be changed")?, changes)?;
         let (packets, room) = (settings.limited_qdisc().packets(), self.room_packets());
         match packets > room {
             true => Err(format!(
@@ -225,8 +216,22 @@ impl Running {
         }
     }
 
+    /// Returns these settings with `changes`, in any order, if this direction can have them.
+    pub(super) fn with_all(&self, before: Settings, changes: &[Change]) -> Result<Settings, String> {
+        // The limit of a discipline depends on these.
+        let (first, others): (Vec<_>, Vec<_>) =
+            changes.iter().partition(|change| matches!(change, Change::Rate(_) | Change::WhenFull(_)));
+        let all = || first.iter().chain(&others);
+        let is_twice =
+            |change: &Change| all().filter(|other| discriminant(**other) == discriminant(change)).count() > 1;
+        if let Some(change) = all().find(|change| is_twice(change)) {
+            return Err(format!("{}: is given twice for {}", change.key(), self.path));
+        }
+        all().try_fold(before, |settings, change| self.with(settings, change))
+    }
+
     /// Returns the discipline `qdisc`; one without a limit gets one that memory can hold.
-    fn fitted(&self, settings: &Settings, qdisc: &QdiscSpec) -> QdiscSpec {
+    pub(super) fn fitted(&self, settings: &Settings, qdisc: &QdiscSpec) -> QdiscSpec {
         let room = self.room_packets();
         if settings.is_short() || qdisc.packets() <= room {
             return qdisc.clone();

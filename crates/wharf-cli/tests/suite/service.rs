@@ -207,6 +207,45 @@ fn a_reload_changes_what_it_can_and_says_what_takes_a_restart() {
     assert_eq!(done.json()["directions"][0]["pool"]["out"], 0);
 }
 
+/// What `set` says is of the file as the other settings are: all of it is in force, or nothing, and what does not change stays.
+#[test]
+fn a_reload_takes_set_as_a_part_of_the_file() {
+    let set = "set = [\"a-b.rate=5mbit\", \"qdisc=fifo:30\"]\n";
+    let mut rig = Rig::new(set, &[]);
+    assert!(rig.reload(set).ends_with("read again: no setting changes"));
+    let said = rig.reload("batch = \"off\"\nset = [\"rate=5mbit\", \"burst=1\"]\n");
+    assert!(said.contains("f.toml:5: --set burst=1") && said.ends_with("no setting changes"), "{said}");
+    let said = rig.reload("batch = \"off\"\nset = [\"burst=64k\"]\n");
+    assert!(
+        said.contains("f.toml:5: --set burst: there is no rate") && said.ends_with("no setting changes"),
+        "{said}"
+    );
+    assert_eq!((rig.setting("batching"), rig.setting("rate")), ("on".into(), "5000000bit".into()));
+    let said = rig.reload("set = [\"a-b.rate=7mbit\", \"qdisc=fifo:30\"]\n");
+    assert!(said.ends_with("read again: a-b: burst=3500 rate=7000000bit"), "{said}");
+    assert_eq!(rig.end().code, Some(0));
+}
+
+#[test]
+fn a_file_whose_settings_of_directions_are_wrong_opens_nothing() {
+    for (set, what) in [
+        ("a-b.rte=5", "\"rte\" is no key"),
+        ("b-a.rate=5mbit", "\"b-a\" is no path: there is a-b"),
+        ("rate=fast", "rate=fast: want a rate"),
+    ] {
+        let done = check(&format!("a = \"pcap:none.pcap\"\nb = \"null\"\nset = [\"{set}\"]\n"), &[]);
+        assert!(done.code == Some(2) && done.line().contains(what), "{set}: {done:?}");
+        assert!(done.line().contains("f.toml:3: --set"), "{done:?}");
+    }
+    let ports = "a = \"null\"\nb = \"wire\"\nports = [\"packet:lo\"]\n";
+    assert_eq!(check(&format!("{ports}set = [\"p4.rate=5mbit\"]\n"), &[]).code, Some(2));
+    assert_eq!(check(&format!("{ports}set = [\"p3.rate=5mbit\"]\n"), &[]).code, Some(0));
+    for option in [["--flood-limit", "5"], ["--forget-after", "1s"]] {
+        let done = check("a = \"null\"\nb = \"wire\"\n", &option);
+        assert!(done.code == Some(2) && done.line().contains("of a switch"), "{done:?}");
+    }
+}
+
 #[test]
 fn a_mirror_that_was_moved_goes_on_in_a_new_file() {
     let folder = Folder::new();
