@@ -262,6 +262,46 @@ fn a_mirror_that_was_moved_goes_on_in_a_new_file() {
     }
 }
 
+/// The settings of what was unplugged, its counts and the mirror are those of the whole run.
+#[test]
+fn a_reload_that_replaces_all_ports_of_a_switch_keeps_its_mirror() {
+    let folder = Folder::new();
+    let [mirror, control] = ["m.pcap", "control"].map(|name| text(&folder.path(name)));
+    let [guests, files] =
+        [["g1", "g2"], ["f1", "f2"]].map(|names| names.map(|name| text(&folder.path(name))));
+    let configure = |at: usize, rate: &str| {
+        let (guest, file) = (&guests[at], &files[at]);
+        let ends = format!("a = \"vhost-user:{guest}\"\nb = \"pcap:{file}\"\nports = [\"pcap:{file}2\"]\n");
+        let more = format!("rate = \"{rate}\"\nmirror = \"{mirror}\"\ncontrol = \"{control}\"\n");
+        folder.file("f.toml", format!("{ends}{more}").as_bytes())
+    };
+    let config = configure(0, "50mbit");
+    let forward = command(&["forward", "--config", &config, "--json"]).spawn().unwrap();
+    let shows = |guest: &str| {
+        let shown = wharf(&["show", &control, "--json"]);
+        shown.code == Some(0) && shown.json()["paths"][0]["from"] == format!("vhost-user:{guest}").as_str()
+    };
+    for (at, guest) in guests.iter().enumerate() {
+        if at > 0 {
+            configure(at, "60mbit");
+            signal(&forward, "HUP");
+        }
+        let began = Instant::now();
+        while !shows(guest) {
+            assert!(began.elapsed() < Duration::from_secs(20), "no {guest}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let to = format!("virtio-user:{guest}");
+        assert_eq!(wharf(&["send", "--count", "100", "--size", "60", "--to", &to]).code, Some(0));
+    }
+    signal(&forward, "TERM");
+    let done = finish(forward);
+    assert_eq!((done.code, &done.json()["mirror"]["frames"]), (Some(0), &400.into()), "{done:?}");
+    let directions = done.json()["directions"].as_array().unwrap().clone();
+    assert_eq!(directions.iter().map(|one| one["received_packets"].as_u64().unwrap()).sum::<u64>(), 200);
+    assert_eq!(directions.len(), 6);
+}
+
 /// Messages until `last` comes.
 fn messages(listener: &UnixDatagram, last: &str) -> Vec<String> {
     let (mut messages, mut bytes) = (Vec::new(), [0; 4096]);

@@ -1,6 +1,6 @@
 //! One direction, while it runs and once it is over.
 
-use super::delay::{BANDS, Delayed, Delays, QueueDelay};
+use super::delay::{BANDS, Delayed, Delays, QueueDelay, add_all};
 use super::pass::{Activity, Counts};
 use super::ring::RingDelays;
 use super::{Drops, ForwardSettings, MakeQdisc};
@@ -14,6 +14,9 @@ use wharf_core::device::{AnyDevice, DeviceError};
 use wharf_core::pool::Audit;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
+
+/// Most errors that are kept of ports of one end.
+const ERRORS_MAX: usize = 8;
 
 /// What tells of the packets that a way other than a sender has dropped.
 #[derive(Clone)]
@@ -88,6 +91,8 @@ pub struct Summary {
     /// The memory at the end, of all queues together.
     pub audit: Audit,
     counts: Vec<Arc<Counts>>,
+    /// Drops at receive sides that were added up.
+    earlier_drops: BTreeMap<String, u64>,
     /// Its receive sides, closed.
     receivers: Vec<RxQueue>,
     way: Option<Dropped>,
@@ -202,6 +207,7 @@ impl Direction {
             active_ns: activity.active_ns(),
             audit: Audit::default(),
             counts,
+            earlier_drops: BTreeMap::new(),
             receivers,
             way,
         }
@@ -209,6 +215,34 @@ impl Direction {
 }
 
 impl Summary {
+    /// Returns it as that of an end `name`.
+    pub(super) fn named(self, name: &str) -> Self {
+        Self { from: name.into(), to: name.into(), ..self }
+    }
+
+    /// Adds what another port has counted, before the audit: of that, nothing but sums and times is left.
+    pub(super) fn add(&mut self, mut later: Self) {
+        later.queues.iter().for_each(TxQueue::poll);
+        let more = later.queues.split_off(self.queues.len().min(later.queues.len()));
+        self.queues.iter().zip(&later.queues).for_each(|(queue, other)| queue.absorb(other));
+        self.queues.extend(more);
+        let more = later.counts.split_off(self.counts.len().min(later.counts.len()));
+        self.counts.iter().zip(&later.counts).for_each(|(counts, other)| counts.absorb(other));
+        self.counts.extend(more);
+        let at_device = drops(&[], &later.receivers, &[], None).into_iter();
+        at_device.for_each(|(reason, count)| *self.earlier_drops.entry(reason).or_default() += count);
+        self.received += later.received;
+        self.cut += later.cut;
+        self.pieces += later.pieces;
+        self.span_ns += later.span_ns;
+        self.active_ns += later.active_ns;
+        self.queue_delay.add(&later.queue_delay);
+        add_all(&mut self.ring_delay_by_band, &later.ring_delay_by_band);
+        self.ring_delays_stamped += later.ring_delays_stamped;
+        self.errors.extend(later.errors);
+        self.errors.truncate(ERRORS_MAX);
+    }
+
     /// Takes the audit, once the queues of all that share the memory are shut down.
     pub(super) fn settle(&mut self) {
         self.queues.iter().for_each(TxQueue::poll);
@@ -226,6 +260,8 @@ impl Summary {
         self.counts.iter().for_each(|counts| counts.settle());
         self.returned = returned(&self.queues, &self.counts);
         self.drops = drops(&self.queues, &self.receivers, &self.counts, self.way.as_ref());
+        let earlier = self.earlier_drops.iter();
+        earlier.for_each(|(reason, count)| *self.drops.entry(reason.clone()).or_default() += count);
     }
 
     /// Returns a line if received frames are neither sent, dropped nor returned. A router accounts for its
