@@ -51,9 +51,9 @@ const TOLD_PAUSE_NS: u64 = 1_000_000_000;
 /// Time from now to the first frame that is due, for the threads to start.
 const LEAD_NS: u64 = 2_000_000;
 
-/// Runs once, in `sandbox` from the moment at which all is open.
+/// Makes run `number`, in `sandbox` from the moment at which all is open.
 pub(super) fn run(
-    plan: &Plan, batching: Batching, sandbox: Option<&Sandbox>, outside: &Outside,
+    plan: &Plan, batching: Batching, number: usize, sandbox: Option<&Sandbox>, outside: &Outside,
 ) -> anyhow::Result<Outcome<Report>> {
     let Outside { signals, page, board, .. } = outside;
     let pool = pool(plan, plan.frames())?;
@@ -64,7 +64,8 @@ pub(super) fn run(
     let sending = sending(plan, &pool, batching, schedule.as_ref(), signals)?;
     let Sending { name, ports, queues, meters, .. } = &sending;
     let has_bql = sending.has_bql;
-    board.put(vec![Running::sending(name, queues, has_bql, settings(plan, batching), meters.clone())]);
+    let running = Running::sending(name, queues, has_bql, settings(plan, batching), meters.clone());
+    board.put(vec![running.of_run(number)]);
     let receiving =
         sending.has_far_end.then(|| Receiving::start(plan, &ports[0], sending.delay)).transpose()?;
     let echo = plan.args.echo.then(|| Echo::new(&ports[0], check(plan))).transpose()?;

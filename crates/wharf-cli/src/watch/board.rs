@@ -177,7 +177,7 @@ impl Board {
         let minute = wharf_mem::lock(&self.0.minute);
         let counters = |path: &Running| {
             let counters = path.counters();
-            let since = minute.since(&counters.path, &counters.delay.by_band);
+            let since = minute.since(counters.identity.as_ref(), &counters.delays);
             PathCounters { minute_delay_ns_by_band: BandDelay::of(since), ..counters }
         };
         Snapshot {

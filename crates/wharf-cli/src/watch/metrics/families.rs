@@ -7,7 +7,7 @@ use super::base;
 use crate::plain::plain;
 use crate::watch::board::Board;
 use crate::watch::running::Running;
-use crate::watch::snapshot::BandDelay;
+use crate::watch::snapshot::{BandDelay, bands};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
@@ -82,7 +82,7 @@ impl Families {
                 self.add_gauge(STATISTIC, "", labels, value);
             }
         }
-        for delay in BandDelay::of(path.delay().by_band) {
+        for delay in BandDelay::of(bands(path.delay())) {
             for (quantile, value) in [("0.5", delay.p50), ("0.99", delay.p99)] {
                 let (band, quantile) = (delay.band.to_string(), quantile.to_string());
                 let labels =
