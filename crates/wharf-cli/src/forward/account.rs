@@ -99,7 +99,7 @@ fn direction(summary: Summary, settings: &Settings) -> DirectionReport {
             &summary.to,
             &summary.queues,
             Some(summary.returned),
-            summary.has_bql,
+            summary.can_limit && !settings.bql.is_off(),
             active_ns,
             &summary.audit,
         )

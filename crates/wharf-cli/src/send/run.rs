@@ -63,9 +63,9 @@ pub(super) fn run(
         ((!plan.pace().is_top()).then(|| Schedule::new(&pool)), link_bps(&plan.args.to));
     let sending = sending(plan, &pool, batching, schedule.as_ref(), signals)?;
     let Sending { name, ports, queues, meters, .. } = &sending;
-    let has_bql = sending.has_bql;
-    let running = Running::sending(name, queues, has_bql, settings(plan, batching), meters.clone());
-    board.put(vec![running.of_run(number)]);
+    let can_limit = sending.can_limit;
+    let running = Running::sending(name, queues, can_limit, settings(plan, batching), meters.clone());
+    board.put(vec![running.clone().of_run(number)]);
     let receiving =
         sending.has_far_end.then(|| Receiving::start(plan, &ports[0], sending.delay)).transpose()?;
     let echo = plan.args.echo.then(|| Echo::new(&ports[0], check(plan))).transpose()?;
@@ -90,12 +90,13 @@ pub(super) fn run(
     let (is_cut, receiving) = received.as_ref().map_or((false, None), |one| (one.is_cut, one.time));
     let received = received.map(|Received { findings, .. }| findings.into()).or(echoed);
     let timing = schedule.map(|schedule| schedule.errors());
-    let account = Account { plan, sending: &sending, sent: &sent, audit, timing, received, is_cut };
+    let (sending, sent, running) = (&sending, &sent, &running);
+    let account = Account { plan, sending, sent, running, audit, timing, received, is_cut };
     let mut outcome = account.close(signals.asked());
     outcome.faults.extend(away);
     plan.tell_streamed();
     let away_seconds = news.absent().as_secs_f64();
-    outcome.report.verdict = Some(judge(plan, &outcome.report, &sent, receiving, away_seconds, link_bps));
+    outcome.report.verdict = Some(judge(plan, &outcome.report, sent, receiving, away_seconds, link_bps));
     Ok(outcome)
 }
 

@@ -159,7 +159,9 @@ impl Board {
         let set = Change::parse_all(set).map_err(|error| format!("--set {error}"))?;
         let changes = |path: &Running| {
             let Some(now) = path.settings() else { return Ok(Vec::new()) };
-            let fitted = Settings { qdisc: path.fitted(wanted, &wanted.qdisc), ..wanted.clone() };
+            // A device without a byte limit has none to change.
+            let bql = if path.can_limit { wanted.bql } else { now.bql };
+            let fitted = Settings { qdisc: path.fitted(wanted, &wanted.qdisc), bql, ..wanted.clone() };
             let settings = path.with_all(fitted, &own(path, &set));
             Ok(settings.map_err(|error| format!("--set {error}"))?.changes_from(&now))
         };

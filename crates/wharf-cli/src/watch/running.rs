@@ -43,7 +43,7 @@ pub(crate) struct Running {
     pub(super) queues: Vec<TxQueue>,
     pub(super) receivers: Vec<RxQueue>,
     pub(super) pools: Vec<PagePool>,
-    /// The device says when packets have left, as far as is known: its queues can have a byte queue limit.
+    /// The device says when packets have left: its queues can have a byte queue limit.
     pub(super) can_limit: bool,
     /// The direction of a forwarder.
     pub(super) direction: Option<Direction>,
@@ -60,11 +60,10 @@ pub(crate) struct Running {
 impl Running {
     /// The queues of a sender.
     pub(crate) fn sending(
-        to: &str, queues: &[TxQueue], has_bql: bool, settings: Settings, meters: Vec<DelayMeter>,
+        to: &str, queues: &[TxQueue], can_limit: bool, settings: Settings, meters: Vec<DelayMeter>,
     ) -> Self {
         let pools = queues.first().map(|queue| queue.pool().clone()).into_iter().collect();
         let (path, to, queues) = ("send".into(), Some(to.into()), queues.to_vec());
-        let can_limit = has_bql || settings.bql.is_off();
         let settings = Some(Arc::new(Mutex::new(settings)));
         Self { path, to, queues, pools, can_limit, meters, settings, ..Self::default() }
     }
@@ -96,7 +95,7 @@ impl Running {
             queues: direction.queues.clone(),
             receivers: direction.receivers.clone(),
             pools,
-            can_limit: direction.has_bql || settings.bql.is_off(),
+            can_limit: direction.can_limit,
             direction: Some(direction.clone()),
             settings: Some(Arc::new(Mutex::new(settings.clone()))),
             ..Self::default()
@@ -104,7 +103,7 @@ impl Running {
     }
 
     /// True if the queues have a byte queue limit now.
-    fn has_limit(&self) -> bool {
+    pub(crate) fn has_limit(&self) -> bool {
         self.can_limit && self.settings().is_some_and(|settings| !settings.bql.is_off())
     }
 

@@ -40,8 +40,10 @@ pub struct Direction {
     pub to: String,
     /// Its queues.
     pub queues: Vec<TxQueue>,
-    /// True if the queues have a byte queue limit.
+    /// True if the queues began with a byte queue limit.
     pub has_bql: bool,
+    /// True if the device says when packets have left, as a byte queue limit wants it.
+    pub can_limit: bool,
     /// Its receive sides, by queue.
     pub receivers: Vec<RxQueue>,
     pub(super) activity: Arc<Activity>,
@@ -64,8 +66,10 @@ pub struct Summary {
     pub to: String,
     /// Its queues, shut down; their counters are final.
     pub queues: Vec<TxQueue>,
-    /// True if the queues have a byte queue limit.
+    /// True if the queues began with a byte queue limit.
     pub has_bql: bool,
+    /// True if the device says when packets have left, as a byte queue limit wants it.
+    pub can_limit: bool,
     /// Frames received.
     pub received: u64,
     /// Super-packets that were segmented before the queue.
@@ -106,6 +110,7 @@ impl Direction {
             to,
             queues: Vec::new(),
             has_bql: false,
+            can_limit: false,
             receivers: Vec::new(),
             activity: Arc::default(),
             counts: Vec::new(),
@@ -119,8 +124,8 @@ impl Direction {
     pub(super) fn add_queue(
         &mut self, device: AnyDevice, delays: &Arc<Delays>, settings: &ForwardSettings,
     ) -> AnyDevice {
-        self.has_bql = !settings.byte_limits.is_off()
-            && device.as_tx().is_some_and(|device| device.info().has_real_completions());
+        self.can_limit = device.as_tx().is_some_and(|device| device.info().has_real_completions());
+        self.has_bql = self.can_limit && !settings.byte_limits.is_off();
         let ring_delays = Arc::<RingDelays>::default();
         let device = ring_delays.around(device);
         self.delays.push(delays.clone());
@@ -184,8 +189,20 @@ impl Direction {
 
     /// Closes the receive side, once nothing polls it. The queues are still to be shut down.
     pub(super) fn close(self) -> Summary {
-        let Self { from, to, queues, has_bql, receivers, activity, counts, delays, ring_delays, way, .. } =
-            self;
+        let Self {
+            from,
+            to,
+            queues,
+            has_bql,
+            can_limit,
+            receivers,
+            activity,
+            counts,
+            delays,
+            ring_delays,
+            way,
+            ..
+        } = self;
         let packets = queues.iter().map(|queue| queue.counters().packets.get()).sum();
         let closed = receivers.iter().flat_map(|receiver| [receiver.take_error(), receiver.close().err()]);
         let errors = closed.flatten().collect();
@@ -197,6 +214,7 @@ impl Direction {
             ring_delays_stamped: ring_delays.iter().map(|one| one.stamped()).sum(),
             queues,
             has_bql,
+            can_limit,
             errors,
             received: receivers.iter().map(RxQueue::received).sum(),
             cut: sum(&counts, |counts| &counts.cut),
