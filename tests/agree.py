@@ -70,6 +70,8 @@ def of_scrape(text, path):
     values = {}
     for name, labels, value in re.findall(r"^(\w+)\{?([^}\n]*)\}? (\d+)$", text, re.M):
         labels = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+        if labels in [there for there, _ in values.get(name, [])]:
+            raise Wrong(f"a scrape has {name} of {labels} twice")
         if labels.get("path", path) == path:
             values.setdefault(name, []).append((labels, int(value)))
     total = lambda name: sum(value for _, value in values.get(f"wharf_{name}", []))

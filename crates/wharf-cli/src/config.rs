@@ -192,7 +192,10 @@ impl Origin<'_> {
             (Waits::new("waiting for its file system").at_most(Some(READ_WITHIN)), path.clone());
         let text = signals.unless_asked(&waits, move || read_again(&read));
         match merge(self, &typed, path, text.and_then(|text| text.map_err(Into::into)))?.command {
-            Command::Forward(args) => Ok(args),
+            Command::Forward(mut args) => {
+                args.is_running = true;
+                Ok(args)
+            }
             _ => Err(vec!["there is no --config to read again".into()]),
         }
     }

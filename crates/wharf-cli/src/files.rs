@@ -67,10 +67,10 @@ pub fn write_report(folder: &Path, files: &[(&str, &str)]) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Creates the file of a page, or empties the one that is there. No link is followed, and no reader of a fifo is waited for.
+/// Opens the file of a page, or creates it: one that is there stays until the page is written. No link is followed, and no reader of a fifo is waited for.
 pub(crate) fn create_page(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    options.write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     options.open(path).map_err(|error| match error.raw_os_error() {
         Some(libc::ELOOP) => io::Error::other("it is a link: remove it, or name another folder"),
         _ => error,

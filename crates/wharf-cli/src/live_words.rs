@@ -21,7 +21,13 @@ pub(crate) fn words(args: &WordsArgs, registry: &Registry) -> anyhow::Result<()>
         "runs" => runs(),
         _ => HostInterface::all().iter().flat_map(|interface| devices(interface, registry)).collect(),
     };
-    print(&words.join("\n"))
+    print(&words.into_iter().filter(|word| is_plain(word)).collect::<Vec<_>>().join("\n"))
+}
+
+/// True if no shell makes anything else of a word: that of bash expands the words of a completion once more, and
+/// would run what is in the name of an interface.
+fn is_plain(word: &str) -> bool {
+    word.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.:@/+,".contains(letter))
 }
 
 fn devices(interface: &HostInterface, registry: &Registry) -> Vec<String> {
@@ -48,4 +54,29 @@ pub(crate) fn with_places(command: Command) -> Command {
             arg.value_parser(PossibleValuesParser::new(words)).hide_possible_values(false)
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_a_shell_would_run_is_no_word() {
+        for word in
+            ["packet:eth0", "xdp:wg-home_1.20", "packet:veth1@if5", "1234", "/run/user/1000/wharf-7.sock"]
+        {
+            assert!(is_plain(word), "{word}");
+        }
+        for word in [
+            "packet:$(id>o)",
+            "packet:`id`",
+            "packet:a b",
+            "packet:a;b",
+            "packet:a\nb",
+            "packet:~",
+            "packet:*",
+        ] {
+            assert!(!is_plain(word), "{word}");
+        }
+    }
 }

@@ -88,6 +88,8 @@ impl Page {
         let Some(mut open) = self.0 else { return Ok(()) };
         let text = open.text(command, lines, summary)?;
         let shown = open.path.display();
+        // A fifo has no length.
+        let _ = open.file.set_len(0);
         open.file.write_all(text.as_bytes()).with_context(|| format!("cannot write {shown}"))?;
         if json { Ok(()) } else { print(&format!("\nwritten: {shown}")) }
     }

@@ -34,7 +34,7 @@ pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
         if outcomes.is_empty() || !signals.asked() {
             // A second run is one over memory: it opens nothing that takes a privilege.
             let sandbox = outcomes.is_empty().then_some(&sandbox);
-            outcomes.push(run::run(&plan, batching, sandbox, &outside)?);
+            outcomes.push(run::run(&plan, batching, outcomes.len() + 1, sandbox, &outside)?);
         }
     }
     let of_runs = outcomes.iter().flat_map(|outcome| outcome.faults.clone());
@@ -50,7 +50,7 @@ pub(crate) fn run_once(
 ) -> anyhow::Result<Outcome<Report>> {
     let plan = Plan::new(args, registry, signals)?;
     let batching = plan.batchings.first().copied().unwrap_or_default();
-    let mut outcome = run::run(&plan, batching, None, &Outside::unseen("send", signals, false))?;
+    let mut outcome = run::run(&plan, batching, 1, None, &Outside::unseen("send", signals, false))?;
     outcome.faults.extend(plan.faults());
     Ok(outcome)
 }

@@ -22,7 +22,7 @@ mod text;
 mod top;
 
 pub(crate) use board::Board;
-pub(crate) use change::Settings;
+pub(crate) use change::{Change, Settings};
 pub(crate) use client::{set, show};
 #[cfg(feature = "metrics")]
 pub(crate) use metrics::Endpoint;

@@ -148,6 +148,25 @@ impl QueueCounters {
         self.longest_stall_ns.set(self.longest_stall_ns.get().max(after_ns));
     }
 
+    /// Adds those of another queue; both are shut down.
+    pub(crate) fn absorb(&self, other: &Self) {
+        self.add(other);
+        self.sent.add(other.sent.get());
+        self.completed_bytes.add(other.completed_bytes.get());
+        self.batch_sizes.absorb(&other.batch_sizes);
+        for (to, from) in [
+            (&self.reasons, &other.reasons),
+            (&self.qdisc_reasons, &other.qdisc_reasons),
+            (&self.undelivered_reasons, &other.undelivered_reasons),
+        ] {
+            let (mut to, from) = (lock(to), lock(from).clone());
+            from.into_iter().for_each(|(reason, count)| add(&mut to, reason, count));
+        }
+        let last_error = lock(&other.last_error).clone();
+        let mut last = lock(&self.last_error);
+        *last = last_error.or(last.take());
+    }
+
     /// Forgets that the line was down.
     pub(crate) fn came_back(&self) {
         lock(&self.last_error).take_if(|(_, is_down)| *is_down);

@@ -18,7 +18,7 @@ use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of a path, at most: a zero byte ends it.
 const LONGEST: usize = size_of::<libc::sockaddr_un>() - offset_of!(libc::sockaddr_un, sun_path) - 1;
@@ -70,12 +70,21 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 /// `TimedOut` if it has had no room for 1 s: a program that accepts none. `ENOENT`, `ECONNREFUSED` without a
 /// listener, `EPROTOTYPE` if it is of another kind; `InvalidInput` for a path that is too long.
 pub fn connect(path: &Path, kind: Kind) -> io::Result<UnixStream> {
-    let (socket, address) = (open(kind)?, address(path)?);
-    set_socket_timeout(&socket, Timeout::Send, Some(CONNECT_WITHIN))?;
-    rustix::net::connect(&socket, &address).map_err(|error| match error {
-        Errno::AGAIN => io::Error::new(io::ErrorKind::TimedOut, "its listener accepts no connections"),
-        error => error.into(),
-    })?;
+    let (socket, address, until) = (open(kind)?, address(path)?, Instant::now() + CONNECT_WITHIN);
+    loop {
+        // A time of 0 would be none.
+        let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        set_socket_timeout(&socket, Timeout::Send, Some(left))?;
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => break,
+            Err(Errno::AGAIN) => {
+                let what = "its listener accepts no connections";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
     set_socket_timeout(&socket, Timeout::Send, None)?;
     Ok(socket.into())
 }

@@ -24,11 +24,23 @@ pub fn runqueue_seconds_of_threads() -> Option<f64> {
     seconds.reduce(|sum, one| Some(sum? + one.unwrap_or(0.0)))?
 }
 
-/// Returns the name and the processor time, seconds, of each thread that lives; none if the kernel does not
-/// count it.
-pub fn thread_times() -> Vec<(String, f64)> {
+/// The processor time of a thread.
+#[derive(Debug, Clone)]
+pub struct ThreadTime {
+    /// Its id: gettid(2).
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// The time, seconds.
+    pub seconds: f64,
+}
+
+/// Returns the processor time of each thread that lives; none if the kernel does not count it.
+pub fn thread_times() -> Vec<ThreadTime> {
     let time = |folder: PathBuf| {
-        Some((text(&folder, "comm").trim_end().into(), seconds(&text(&folder, "schedstat"), 0)?))
+        let id = folder.file_name()?.to_str()?.parse().ok()?;
+        let name = text(&folder, "comm").trim_end().into();
+        Some(ThreadTime { id, name, seconds: seconds(&text(&folder, "schedstat"), 0)? })
     };
     of_threads().filter_map(time).collect()
 }
@@ -77,10 +89,10 @@ mod tests {
     #[test]
     fn each_thread_has_its_name_and_its_time() {
         let named = |name: &str| std::thread::Builder::new().name(name.into());
-        let found =
-            named("of-the-test").spawn(|| thread_times().into_iter().find(|(name, _)| name == "of-the-test"));
+        let found = named("of-the-test")
+            .spawn(|| thread_times().into_iter().find(|thread| thread.name == "of-the-test"));
         let found = found.unwrap().join().unwrap();
-        assert!(thread_runqueue_seconds().is_none() || found.is_some_and(|(_, used)| used < 60.0));
+        assert!(thread_runqueue_seconds().is_none() || found.is_some_and(|thread| thread.seconds < 60.0));
     }
 
     #[test]

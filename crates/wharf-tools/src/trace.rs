@@ -55,7 +55,7 @@ impl<D: Device> std::fmt::Debug for Trace<D> {
 impl TraceFile {
     /// Wraps `inner` and traces it into this file, both ways if it sends and receives.
     pub fn around<D: Device>(&self, inner: D) -> Trace<D> {
-        self.lock().users += 1;
+        self.hold();
         let (to, offered, clock) = (self.clone(), Offered::default(), Arc::new(WallClock));
         let (is_closed, sent_only, finishes) = (false, false, false);
         Trace { inner, to, region: None, is_closed, sent_only, held: 0, finishes, offered, clock }

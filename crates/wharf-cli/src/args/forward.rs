@@ -76,6 +76,9 @@ pub(crate) struct ForwardArgs {
     /// Check the file, and end: exit code 2 if it has a mistake
     #[arg(long, requires = "config")]
     pub(crate) check: bool,
+    /// They are read again while the run goes on.
+    #[arg(skip)]
+    pub(crate) is_running: bool,
     /// The file's part in these options.
     #[arg(skip)]
     pub(crate) source: Option<Source>,
@@ -96,12 +99,12 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "PORT=VLANS", value_parser = values::vlan)]
     pub(crate) vlan: Vec<(String, String)>,
     /// Copies a second that a switch makes of what comes in by one port for all, or for a station that it
-    /// does not know
-    #[arg(long, help_heading = TUNING, value_name = "N", default_value = "20000", value_parser = values::number(1..=u32::MAX))]
-    pub(crate) flood_limit: u32,
-    /// Time after which a switch forgets a station that it has not seen
-    #[arg(long, help_heading = TUNING, value_name = "S", default_value = "5min", value_parser = values::seconds)]
-    pub(crate) forget_after: Duration,
+    /// does not know [default: 20000]
+    #[arg(long, help_heading = TUNING, value_name = "N", value_parser = values::number(1..=u32::MAX))]
+    pub(crate) flood_limit: Option<u32>,
+    /// Time after which a switch forgets a station that it has not seen [default: 5min]
+    #[arg(long, help_heading = TUNING, value_name = "S", value_parser = values::seconds)]
+    pub(crate) forget_after: Option<Duration>,
     /// A setting of one direction or port from the start, as `wharf set` takes it: a-b.rate=20mbit,
     /// p3.qdisc=fifo
     #[arg(long, value_name = "PATH.KEY=VALUE")]

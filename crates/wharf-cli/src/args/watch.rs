@@ -19,8 +19,8 @@ pub(crate) struct WatchArgs {
     /// Write the JSON objects of --stats to this file in place of standard output. Lines that the reader of a fifo does not take are left out
     #[arg(long, value_name = "FILE", requires = "stats", value_parser = stats_file)]
     pub(crate) stats_file: Option<PathBuf>,
-    /// Serve all counters by HTTP, as OpenMetrics, at /metrics of this address and port, or of this socket, which only the run's user
-    /// may connect to: 127.0.0.1:9100, /run/wharf.sock
+    /// Serve all counters by HTTP, as OpenMetrics, at /metrics of this address and port, or of this socket, which only the user who starts
+    /// the run may connect to: 127.0.0.1:9100, /run/wharf.sock
     #[cfg(feature = "metrics")]
     #[arg(long, value_name = "ADDRESS|SOCKET", value_parser = Endpoint::parse)]
     pub(crate) metrics: Option<Endpoint>,
@@ -29,8 +29,8 @@ pub(crate) struct WatchArgs {
     #[cfg(feature = "metrics")]
     #[arg(long, value_name = "HOST", requires = "metrics")]
     pub(crate) metrics_host: Option<String>,
-    /// Listen at this socket, which only the run's user may connect to, for `wharf show`, `wharf set` and `wharf top`; off for none
-    /// [default: for a run without an end /run/wharf/PID.sock of root, $XDG_RUNTIME_DIR/wharf-PID.sock of others]
+    /// Listen at this socket, which only the user who starts the run may connect to, for `wharf show`, `wharf set` and `wharf top`; off
+    /// for none [default: for `forward`, and a run without an end, /run/wharf/PID.sock of root, $XDG_RUNTIME_DIR/wharf-PID.sock of others]
     #[arg(long, value_name = "SOCKET|off", value_parser = control_at)]
     pub(crate) control: Option<ControlAt>,
 }

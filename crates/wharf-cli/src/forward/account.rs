@@ -75,9 +75,6 @@ pub(super) fn outcome(
     }
     for summary in &summaries {
         faults.extend(summary.errors.iter().map(ToString::to_string));
-        // Errors of an incomplete file, above all.
-        let last_errors = summary.queues.iter().filter_map(|queue| queue.counters().last_error());
-        faults.extend(last_errors.filter(|error| error.starts_with("trace:")));
         let memory = format!("memory did not come back: {}", summary.audit);
         faults.extend((summary.audit.out() > 0).then_some(memory));
     }
@@ -102,7 +99,7 @@ fn direction(summary: Summary, settings: &Settings) -> DirectionReport {
             &summary.to,
             &summary.queues,
             Some(summary.returned),
-            summary.has_bql,
+            summary.can_limit && !settings.bql.is_off(),
             active_ns,
             &summary.audit,
         )

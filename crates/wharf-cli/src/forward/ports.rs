@@ -6,9 +6,10 @@ use crate::args::{ForwardArgs, WhenFull};
 use crate::log;
 use crate::news::treated;
 use crate::output::{complain, note, with_causes};
-use crate::watch::{Board, Running, Settings};
+use crate::watch::{Board, Change, Running, Settings};
+use std::collections::BTreeMap;
 use wharf::device::{AnyDevice, wrap_device};
-use wharf::forward::{Forward, ForwardSettings};
+use wharf::forward::{Forward, ForwardSettings, Summary};
 use wharf::qdisc::Rate;
 use wharf_core::poller;
 use wharf_devices::spec::DeviceSpec;
@@ -21,8 +22,8 @@ pub(super) struct Ports {
     kept: Vec<String>,
     /// By direction.
     running: Vec<Running>,
-    /// Ports that were unplugged.
-    gone: Vec<Running>,
+    /// Settings of ports that were unplugged, at their end, by end.
+    gone: BTreeMap<String, Settings>,
     in_force: Settings,
     mirror: Option<TraceFile>,
 }
@@ -34,7 +35,9 @@ impl Ports {
     ) -> Self {
         let ends: Vec<DeviceSpec> = args.ends().into_iter().cloned().collect();
         let kept = ends.iter().map(|end| kept(args, end)).collect();
-        let (running, gone) = (Vec::new(), Vec::new());
+        let (running, gone) = (Vec::new(), BTreeMap::new());
+        // A reload may replace all ports.
+        mirror.iter().for_each(TraceFile::hold);
         let mut this = Self { ends, kept, running, gone, in_force, mirror };
         this.run(forward, args, board);
         this
@@ -50,10 +53,18 @@ impl Ports {
         board.put_pollers(forward.poller_counters());
     }
 
-    /// Returns the settings of each direction now, those of unplugged ports last.
-    pub(super) fn settings(&self) -> Vec<Settings> {
-        let now = |path: &Running| path.settings().unwrap_or_else(|| self.in_force.clone());
-        self.running.iter().chain(&self.gone).map(now).collect()
+    /// Returns the settings of the direction of each summary now, or as its port was unplugged.
+    pub(super) fn settings(&self, summaries: &[Summary]) -> Vec<Settings> {
+        let running =
+            self.running.iter().map(|path| path.settings().unwrap_or_else(|| self.in_force.clone()));
+        let gone = summaries.iter().skip(self.running.len());
+        let gone = gone.map(|summary| self.gone.get(&summary.to).unwrap_or(&self.in_force).clone());
+        running.chain(gone).collect()
+    }
+
+    /// Has the mirror end. Returns its error, if frames are missing in it.
+    pub(super) fn end_mirror(&mut self) -> Option<String> {
+        self.mirror.take()?.leave().err().map(|error| error.to_string())
     }
 
     /// Unplugs the ports that `wanted` has not, or in another VLAN, and plugs those that it has in addition: with
@@ -69,8 +80,9 @@ impl Ports {
                 self.kept.remove(at);
                 forward.unplug(at);
                 tells.unplug(at);
-                self.gone.insert(0, self.running.remove(at));
-                note(&format!("{}: unplugged", self.ends.remove(at).name()));
+                let (path, name) = (self.running.remove(at), self.ends.remove(at).name());
+                note(&format!("{name}: unplugged"));
+                self.gone.extend(path.settings().map(|settings| (name, settings)));
             }
         }
         for end in wanted.ends() {
@@ -83,8 +95,11 @@ impl Ports {
             }
         }
         self.run(forward, wanted, board);
-        if let Err(error) = board.set(&wanted.set) {
-            complain(&format!("--set {error}"));
+        // Ports that stay have these settings already.
+        let adopted = board.adopt(&self.in_force, &wanted.set).map(drop);
+        let there = Change::check_all(&wanted.set, &board.names());
+        if let Err(error) = adopted.and(there.map_err(|error| format!("--set {error}"))) {
+            complain(&error);
         }
     }
 
@@ -97,9 +112,10 @@ impl Ports {
             builder = builder.wrap(mirroring(file.clone()));
         }
         forward.plug(builder, &settings(wanted, &self.in_force))?;
+        tells.plug(forward, end, wanted).inspect_err(|_| forward.unplug(self.ends.len()))?;
         self.ends.push(end.clone());
         self.kept.push(kept(wanted, end));
-        tells.plug(forward, end, wanted)
+        Ok(())
     }
 }
 
@@ -112,6 +128,7 @@ fn kept(args: &ForwardArgs, end: &DeviceSpec) -> String {
 
 /// Returns the settings of a forwarder whose directions begin with `in_force`.
 pub(super) fn settings(args: &ForwardArgs, in_force: &Settings) -> ForwardSettings {
+    let by_default = ForwardSettings::default();
     ForwardSettings {
         frames: args.frames,
         frame_bytes: args.frame_bytes,
@@ -125,9 +142,9 @@ pub(super) fn settings(args: &ForwardArgs, in_force: &Settings) -> ForwardSettin
         poller: poller::Settings { mode: args.poll, ..poller::Settings::default() },
         pollers: args.pollers,
         cpus: args.cpu.clone(),
-        flood_pps: args.flood_limit,
+        flood_pps: args.flood_limit.unwrap_or(by_default.flood_pps),
         vlans: args.vlan.clone(),
-        age: args.forget_after,
+        age: args.forget_after.unwrap_or(by_default.age),
         ways: None,
     }
 }

@@ -68,10 +68,7 @@ impl<'a> Reload<'a> {
         }
         let policy = Policy::of(&args).map_err(|error| placed(&with_causes(&error)))?;
         let wanted = Settings::of_forwarder(&args, &policy);
-        let lines = board.adopt(&wanted).map_err(|error| placed(&error))?;
-        if !is_switch {
-            board.set(&args.set).map_err(|error| placed(&format!("--set {error}")))?;
-        }
+        let lines = board.adopt(&wanted, &args.set).map_err(|error| placed(&error))?;
         if !lines.is_empty() {
             wanted.standing_queue().iter().for_each(|what| warn(what));
         }

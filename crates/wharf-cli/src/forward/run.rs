@@ -74,6 +74,7 @@ pub(super) fn run(
     let (away, time) = (tells.end(), meter.elapsed());
     routed.end();
     let finished = forward.finish(GRACE);
+    let unmirrored = ports.end_mirror();
     let (route, missing) = routed.report(&finished).unzip();
     tells.look_back(&finished, lost.as_ref());
     finished
@@ -81,14 +82,14 @@ pub(super) fn run(
         .for_each(|of| page.add_delays(&format!("in the queue to {}", of.to), &of.queue_delay.all));
     let mirrored = args.mirror.as_ref().zip(mirror);
     let mirrored = mirrored.map(|(path, file)| TraceReport::of(path, &file.counts()));
-    let now = ports.settings();
+    let now = ports.settings(&finished);
     let mut outcome = outcome(finished, lost, signals.asked(), mirrored, &now, is_switch);
     let judged = outcome.report.directions.iter_mut().zip(&now).filter(|_| !is_switch);
     for (direction, settings) in judged {
         direction.common.verdict = Some(judge(direction, args, settings, links, time));
     }
     outcome.report.route = route;
-    outcome.faults.extend(away.into_iter().chain(missing.flatten()));
+    outcome.faults.extend(away.into_iter().chain(missing.flatten()).chain(unmirrored));
     Ok(outcome)
 }
 

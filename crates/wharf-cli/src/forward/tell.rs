@@ -81,7 +81,7 @@ impl Tells {
                     lost.and_then(|lost| lost.rsplit_once(": "))
                         .is_some_and(|(head, _)| line.starts_with(head))
                 };
-                let news = news.filter(|line| !line.starts_with("trace:") && !is_lost(line));
+                let news = news.filter(|line| !is_lost(line));
                 news.iter().for_each(|line| self.lines.tell(line));
             }
         }

@@ -75,7 +75,7 @@ pub(super) fn run(
         anyhow::Ok((Receiver::new(&port, mode, recorder)?, port))
     };
     let (receiver, port) = signals.unless_asked(&waits, opening)??;
-    board.put(vec![Running::receiving(&device, receiver.queue(), &pool)]);
+    board.put(vec![Running::receiving(&device, receiver.queue(), &pool, receiver.batches())]);
     let news = News::of(from_ref(&port), &args.from, treatment)?.reset_with(wrapped.resets());
     sandbox.enter()?;
     let mode = receiver.queue().device_mode();
@@ -85,7 +85,7 @@ pub(super) fn run(
     tell_mode(&device, reason);
     let live = Live::new(receiver.queue().clone(), counts);
     let Received { receiver, ended, time, fault } = receive(args, receiver, &live, news, outside)?;
-    let batches = receiver.batches();
+    let batches = receiver.batches().get();
     let mut account = Account { device, mode, mode_reason, batches, wrapped, ..Account::default() };
     account.fault(fault);
     account.fault(ended.err().map(|error| with_causes(&error.into())));

@@ -7,6 +7,7 @@ use crate::processor::ProcessorTime;
 use crate::queues::{drops, of_queues, sum};
 use crate::report::{ClassReport, LatencyReport, QdiscReport, ReceivedReport, Report, TimingReport};
 use crate::session::Outcome;
+use crate::watch::Running;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use wharf::queue::TxQueue;
@@ -27,6 +28,8 @@ pub(super) struct Account<'a> {
     pub(super) plan: &'a Plan<'a>,
     pub(super) sending: &'a Sending,
     pub(super) sent: &'a Sent,
+    /// With the settings at the end.
+    pub(super) running: &'a Running,
     pub(super) audit: Audit,
     /// Timing errors, at a pace.
     pub(super) timing: Option<Latency>,
@@ -79,7 +82,8 @@ impl Account<'_> {
     }
 
     fn report(&mut self) -> Report {
-        let Sending { name, queues, has_bql, wrapped, .. } = self.sending;
+        let Sending { name, queues, wrapped, .. } = self.sending;
+        let qdisc = self.running.settings().map_or(self.plan.args.qdisc.kind(), |now| now.qdisc.kind());
         let lost = drops(queues);
         let latencies = self.received.as_ref().and_then(|reception| reception.findings.latencies.as_ref());
         let latencies = latencies.filter(|latencies| latencies.packets() > 0);
@@ -91,11 +95,11 @@ impl Account<'_> {
             timing_error_ns: self.timing.as_mut().and_then(timing),
             received: self.received.as_ref().map(|reception| self.received(reception, queues, lost.total)),
             drops: lost,
-            qdisc: Some(QdiscReport::of(self.plan.args.qdisc.kind().name, queues)),
+            qdisc: Some(QdiscReport::of(qdisc.name, queues)),
             faults: wrapped.faults(),
             trace: wrapped.trace(),
             skipped: self.plan.skipped(),
-            ..of_queues(name, queues, None, *has_bql, self.sent.span_ns, &self.audit)
+            ..of_queues(name, queues, None, self.running.has_limit(), self.sent.span_ns, &self.audit)
         }
     }
 

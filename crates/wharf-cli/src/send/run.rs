@@ -51,9 +51,9 @@ const TOLD_PAUSE_NS: u64 = 1_000_000_000;
 /// Time from now to the first frame that is due, for the threads to start.
 const LEAD_NS: u64 = 2_000_000;
 
-/// Runs once, in `sandbox` from the moment at which all is open.
+/// Makes run `number`, in `sandbox` from the moment at which all is open.
 pub(super) fn run(
-    plan: &Plan, batching: Batching, sandbox: Option<&Sandbox>, outside: &Outside,
+    plan: &Plan, batching: Batching, number: usize, sandbox: Option<&Sandbox>, outside: &Outside,
 ) -> anyhow::Result<Outcome<Report>> {
     let Outside { signals, page, board, .. } = outside;
     let pool = pool(plan, plan.frames())?;
@@ -63,8 +63,9 @@ pub(super) fn run(
         ((!plan.pace().is_top()).then(|| Schedule::new(&pool)), link_bps(&plan.args.to));
     let sending = sending(plan, &pool, batching, schedule.as_ref(), signals)?;
     let Sending { name, ports, queues, meters, .. } = &sending;
-    let has_bql = sending.has_bql;
-    board.put(vec![Running::sending(name, queues, has_bql, settings(plan, batching), meters.clone())]);
+    let can_limit = sending.can_limit;
+    let running = Running::sending(name, queues, can_limit, settings(plan, batching), meters.clone());
+    board.put(vec![running.clone().of_run(number)]);
     let receiving =
         sending.has_far_end.then(|| Receiving::start(plan, &ports[0], sending.delay)).transpose()?;
     let echo = plan.args.echo.then(|| Echo::new(&ports[0], check(plan))).transpose()?;
@@ -89,12 +90,13 @@ pub(super) fn run(
     let (is_cut, receiving) = received.as_ref().map_or((false, None), |one| (one.is_cut, one.time));
     let received = received.map(|Received { findings, .. }| findings.into()).or(echoed);
     let timing = schedule.map(|schedule| schedule.errors());
-    let account = Account { plan, sending: &sending, sent: &sent, audit, timing, received, is_cut };
+    let (sending, sent, running) = (&sending, &sent, &running);
+    let account = Account { plan, sending, sent, running, audit, timing, received, is_cut };
     let mut outcome = account.close(signals.asked());
     outcome.faults.extend(away);
     plan.tell_streamed();
     let away_seconds = news.absent().as_secs_f64();
-    outcome.report.verdict = Some(judge(plan, &outcome.report, &sent, receiving, away_seconds, link_bps));
+    outcome.report.verdict = Some(judge(plan, &outcome.report, sent, receiving, away_seconds, link_bps));
     Ok(outcome)
 }
 

@@ -20,7 +20,7 @@ use wharf_tools::traffic::{Schedule, Timed};
 /// The device's queues, with all that belongs to them.
 pub(super) struct Sending {
     pub(super) name: String,
-    pub(super) has_bql: bool,
+    pub(super) can_limit: bool,
     pub(super) ports: Vec<Port>,
     /// Those of the ports.
     pub(super) queues: Vec<TxQueue>,
@@ -47,7 +47,7 @@ pub(super) fn sending(
     let port = open("--to", to, port, args.queues, signals, args.recovery.give_up)?;
     let devices = port.devices();
     let completes = |device: &AnyDevice| device.as_tx().is_some_and(|tx| tx.info().has_real_completions());
-    let has_bql = !args.bql.is_off() && devices.first().is_some_and(|first| completes(&first.device));
+    let can_limit = devices.first().is_some_and(|first| completes(&first.device));
     let has_far_end = devices.iter().any(|opened| opened.far_end.is_some());
     let delay = devices.first().map_or(Duration::ZERO, |opened| opened.delay);
     // Each packet costs a little more: not without a page.
@@ -69,7 +69,7 @@ pub(super) fn sending(
     let queues: Vec<TxQueue> = ports.iter().flat_map(Port::queue).cloned().collect();
     let name = ports.first().map_or_else(|| to.name(), |port| port.name().into());
     let host_queue = HostQueue::of(to, &name);
-    Ok(Sending { host_queue, name, has_bql, ports, queues, has_far_end, delay, wrapped, meters })
+    Ok(Sending { host_queue, name, can_limit, ports, queues, has_far_end, delay, wrapped, meters })
 }
 
 impl Sending {

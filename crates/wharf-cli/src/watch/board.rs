@@ -48,6 +48,12 @@ impl Changed {
     }
 }
 
+/// Returns those of `changes` that are of this path, or of all.
+fn own(path: &Running, changes: &[(Option<&str>, Change)]) -> Vec<Change> {
+    let own = changes.iter().filter(|(name, _)| name.is_none_or(|name| name == path.path));
+    own.map(|(_, change)| change.clone()).collect()
+}
+
 impl Board {
     /// Makes an empty one for the run of `command`.
     pub(crate) fn new(command: &'static str) -> Self {
@@ -107,12 +113,12 @@ impl Board {
 
     /// Makes the changes that `of` has for each direction: all of them, or none. Returns the directions that have some, with their
     /// settings before and after.
-    pub(super) fn change(&self, of: impl Fn(&Running) -> Vec<Change>) -> Result<Vec<Changed>, String> {
+    fn change(&self, of: impl Fn(&Running) -> Result<Vec<Change>, String>) -> Result<Vec<Changed>, String> {
         // Two clients do not change settings at the same time.
         let paths = self.paths();
         let mut checked = Vec::new();
         for path in paths.iter() {
-            let changes = of(path);
+            let changes = of(path)?;
             if !changes.is_empty() {
                 let settings = path.check(&changes)?;
                 checked.push((path, changes, settings));
@@ -131,28 +137,34 @@ impl Board {
         Ok(made.collect())
     }
 
-    /// Makes the changes, each `KEY=VALUE` or `PATH.KEY=VALUE`: all of them, or none.
-    pub(crate) fn set(&self, texts: &[String]) -> Result<(), String> {
-        let changes: Vec<_> = texts.iter().map(|text| Change::parse(text)).collect::<Result<_, _>>()?;
-        let names: Vec<String> = self.paths().iter().map(|path| path.path.clone()).collect();
-        if let Some(name) =
-            changes.iter().filter_map(|(path, _)| *path).find(|name| !names.iter().any(|there| there == name))
-        {
-            return Err(format!("\"{}\" is no path: there is {}", name, names.join(", ")));
-        }
-        if !changes.is_empty() && names.is_empty() {
-            return Err("the devices are not open yet".into());
-        }
-        let own = |path: &Running| {
-            let own = changes.iter().filter(|(name, _)| name.is_none_or(|name| name == path.path));
-            own.map(|(_, change)| change.clone()).collect()
-        };
-        self.change(own).map(drop)
+    /// The names of the directions.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.paths().iter().map(|path| path.path.clone()).collect()
     }
 
-    /// Puts the settings `wanted` into force in all directions, or in none. Returns a line for each direction that had others.
-    pub(crate) fn adopt(&self, wanted: &Settings) -> Result<Vec<String>, String> {
-        let changes = |path: &Running| path.settings().map_or(Vec::new(), |now| wanted.changes_from(&now));
+    /// Makes the changes, each `KEY=VALUE` or `PATH.KEY=VALUE`: all of them, or none.
+    pub(crate) fn set(&self, texts: &[String]) -> Result<(), String> {
+        let names = self.names();
+        if !texts.is_empty() && names.is_empty() {
+            return Err("the devices are not open yet".into());
+        }
+        Change::check_all(texts, &names)?;
+        let changes = Change::parse_all(texts)?;
+        self.change(|path| Ok(own(path, &changes))).map(drop)
+    }
+
+    /// Puts the settings `wanted`, with the changes `set`, into force in all directions, or in none: what is in force already stays
+    /// untouched. Returns a line for each direction that had others.
+    pub(crate) fn adopt(&self, wanted: &Settings, set: &[String]) -> Result<Vec<String>, String> {
+        let set = Change::parse_all(set).map_err(|error| format!("--set {error}"))?;
+        let changes = |path: &Running| {
+            let Some(now) = path.settings() else { return Ok(Vec::new()) };
+            // A device without a byte limit has none to change.
+            let bql = if path.can_limit { wanted.bql } else { now.bql };
+            let fitted = Settings { qdisc: path.fitted(wanted, &wanted.qdisc), bql, ..wanted.clone() };
+            let settings = path.with_all(fitted, &own(path, &set));
+            Ok(settings.map_err(|error| format!("--set {error}"))?.changes_from(&now))
+        };
         Ok(self
             .change(changes)?
             .iter()
@@ -167,7 +179,7 @@ impl Board {
         let minute = wharf_mem::lock(&self.0.minute);
         let counters = |path: &Running| {
             let counters = path.counters();
-            let since = minute.since(&counters.path, &counters.delay.by_band);
+            let since = minute.since(counters.identity.as_ref(), &counters.delays);
             PathCounters { minute_delay_ns_by_band: BandDelay::of(since), ..counters }
         };
         Snapshot {

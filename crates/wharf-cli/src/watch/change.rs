@@ -80,6 +80,21 @@ impl Change {
 }
 
 impl Change {
+    /// Reads several, each as [`Change::parse`] does.
+    pub(super) fn parse_all(texts: &[String]) -> Result<Vec<(Option<&str>, Self)>, String> {
+        texts.iter().map(|text| Self::parse(text)).collect()
+    }
+
+    /// Checks several, of a run whose paths have these `names`.
+    pub(crate) fn check_all(texts: &[String], names: &[String]) -> Result<(), String> {
+        let changes = Self::parse_all(texts)?;
+        let is_none = |name: &&str| !names.iter().any(|there| there == name);
+        match changes.iter().filter_map(|(path, _)| *path).find(is_none) {
+            Some(name) => Err(format!("\"{name}\" is no path: there is {}", names.join(", "))),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn key(&self) -> &'static str {
         match self {
             Self::Rate(_) => "rate",

@@ -14,6 +14,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use wharf_sys::unix_socket;
 
 /// Time for an answer.
 pub(super) const ANSWER: Duration = Duration::from_secs(1);
@@ -55,13 +56,17 @@ impl Client {
     /// Connects to the process at `path`. A request to it has `patience` for its answer.
     pub(super) fn connect(path: &Path, patience: Duration) -> anyhow::Result<Self> {
         let connect = || {
-            let stream = UnixStream::connect(path)?;
+            let stream = unix_socket::connect(path, unix_socket::Kind::Stream)?;
             stream.set_read_timeout(Some(patience))?;
             stream.set_write_timeout(Some(patience))?;
             Ok(stream)
         };
         let stream: std::io::Result<UnixStream> = connect();
-        let stream = stream.with_context(|| format!("{}: no process answers there", path.display()))?;
+        let stream = stream.map_err(|error| match error.kind() {
+            // It is stopped, with a full backlog.
+            ErrorKind::TimedOut => Silent(places::process(path)).into(),
+            _ => anyhow::Error::new(error).context(format!("{}: no process answers there", path.display())),
+        })?;
         Ok(Self { path: path.into(), stream: BufReader::new(stream), patience, came: Vec::new() })
     }
 

@@ -80,7 +80,8 @@ impl Lines {
 }
 
 fn create(path: &Path) -> io::Result<File> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    // What `copytruncate` of logrotate(8) has cut begins anew.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_APPEND;
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600).custom_flags(flags);
     let opened = options.clone().create(true).truncate(true).open(path);
@@ -136,10 +137,14 @@ mod tests {
         std::fs::rename(&path, &moved).unwrap();
         file.write("two").unwrap();
         file.write("three").unwrap();
-        let read = |path| std::fs::read_to_string(path).unwrap();
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap();
         assert_eq!((read(&moved), read(&path)), ("one\n".into(), "two\nthree\n".into()));
+        // `copytruncate` empties the file under the writer.
+        File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+        file.write("four").unwrap();
+        assert_eq!(read(&path), "four\n");
         // The folder takes no new file: the old one is written on.
         std::fs::remove_dir_all(&folder).unwrap();
-        file.write("four").unwrap();
+        file.write("five").unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! `Running`: one direction of a run: its queues, its counters and its settings, which may be changed.
 
 use super::change::{Change, Settings, qdisc_text};
-use super::snapshot::{BandDelay, PathCounters, QueueRow};
+use super::snapshot::{BandDelay, PathCounters, QueueRow, bands};
 use crate::args::WhenFull;
 use crate::counts::Counts;
 use crate::forward::policy::own_when_full;
@@ -13,17 +13,29 @@ use wharf::forward::{DelayMeter, Direction, MakeQdisc, QueueDelay};
 use wharf::metrics::drops_by_reason;
 use wharf::qdisc::QdiscSpec;
 use wharf::queue::TxQueue;
-use wharf_core::counters::QueueCounters;
+use wharf_core::counters::{QueueCounters, Tally};
 use wharf_core::device::PATIENCE;
 use wharf_core::metrics::{Measured, Metric, Walk};
 use wharf_core::pool::PagePool;
 use wharf_core::rx::RxQueue;
+
+/// An identity that only clones share.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Identity(Arc<()>);
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
 
 /// One direction of a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Running {
     /// Name: `a-b` and `b-a` of a forwarder, else the command's.
     pub(super) path: String,
+    /// Number of the run, from 2 on, where one process makes several.
+    pub(super) run: Option<u32>,
     /// The end that frames arrive at.
     pub(super) from: Option<String>,
     /// The end that they leave by.
@@ -31,12 +43,16 @@ pub(crate) struct Running {
     pub(super) queues: Vec<TxQueue>,
     pub(super) receivers: Vec<RxQueue>,
     pub(super) pools: Vec<PagePool>,
-    /// The device says when packets have left, as far as is known: its queues can have a byte queue limit.
+    /// The device says when packets have left: its queues can have a byte queue limit.
     pub(super) can_limit: bool,
     /// The direction of a forwarder.
     pub(super) direction: Option<Direction>,
     /// Of a sender that is to know its queue delay, one for each queue.
     meters: Vec<DelayMeter>,
+    /// Calls to the device of a receiver that gave frames.
+    batches: Option<Arc<Tally>>,
+    /// Tells it from another run, or another port, of the same name.
+    pub(super) identity: Identity,
     /// Its settings, if some may be changed.
     settings: Option<Arc<Mutex<Settings>>>,
 }
@@ -44,20 +60,24 @@ pub(crate) struct Running {
 impl Running {
     /// The queues of a sender.
     pub(crate) fn sending(
-        to: &str, queues: &[TxQueue], has_bql: bool, settings: Settings, meters: Vec<DelayMeter>,
+        to: &str, queues: &[TxQueue], can_limit: bool, settings: Settings, meters: Vec<DelayMeter>,
     ) -> Self {
         let pools = queues.first().map(|queue| queue.pool().clone()).into_iter().collect();
         let (path, to, queues) = ("send".into(), Some(to.into()), queues.to_vec());
-        let can_limit = has_bql || settings.bql.is_off();
         let settings = Some(Arc::new(Mutex::new(settings)));
         Self { path, to, queues, pools, can_limit, meters, settings, ..Self::default() }
     }
 
+    /// Has it be that of run `number`, from 1 on.
+    pub(crate) fn of_run(self, number: usize) -> Self {
+        Self { run: Some(number as u32).filter(|number| *number > 1), ..self }
+    }
+
     /// The receive queue of a receiver, with memory of `pool`.
-    pub(crate) fn receiving(from: &str, receiver: &RxQueue, pool: &PagePool) -> Self {
-        let (path, from) = ("receive".into(), Some(from.into()));
+    pub(crate) fn receiving(from: &str, receiver: &RxQueue, pool: &PagePool, batches: &Arc<Tally>) -> Self {
+        let (path, from, batches) = ("receive".into(), Some(from.into()), Some(batches.clone()));
         let (receivers, pools) = (vec![receiver.clone()], vec![pool.clone()]);
-        Self { path, from, receivers, pools, ..Self::default() }
+        Self { path, from, receivers, pools, batches, ..Self::default() }
     }
 
     /// A direction of a forwarder.
@@ -75,15 +95,15 @@ impl Running {
             queues: direction.queues.clone(),
             receivers: direction.receivers.clone(),
             pools,
-            can_limit: direction.has_bql || settings.bql.is_off(),
+            can_limit: direction.can_limit,
             direction: Some(direction.clone()),
-            meters: Vec::new(),
             settings: Some(Arc::new(Mutex::new(settings.clone()))),
+            ..Self::default()
         }
     }
 
     /// True if the queues have a byte queue limit now.
-    fn has_limit(&self) -> bool {
+    pub(crate) fn has_limit(&self) -> bool {
         self.can_limit && self.settings().is_some_and(|settings| !settings.bql.is_off())
     }
 
@@ -134,25 +154,39 @@ impl Running {
 
     pub(super) fn counters(&self) -> PathCounters {
         let (queues, settings) = (&self.queues, self.settings());
-        let delay = self.delay();
+        let delays = bands(self.delay());
         let has_limit = self.has_limit();
         let row = |queue| QueueRow { counts: Counts::of(queue, has_limit), ..QueueRow::default() };
         let rows: Vec<QueueRow> = queues.iter().map(row).collect();
         let returned = self.direction.as_ref().map(Direction::returned);
+        let received_packets = self.receivers.iter().map(RxQueue::received).sum();
+        let received_bytes = self.receivers.iter().map(RxQueue::received_bytes).sum();
+        let counts = match &self.batches {
+            // As the summary has them.
+            Some(batches) => Counts {
+                packets: received_packets,
+                bytes: received_bytes,
+                batches: batches.get(),
+                ..Counts::default()
+            },
+            None => Counts::sum(rows.iter().map(|row| row.counts), returned),
+        };
         PathCounters {
             path: self.path.clone(),
+            run: self.run,
+            identity: Some(self.identity.clone()),
             from: self.from.clone(),
             to: self.to.clone(),
-            received_packets: self.receivers.iter().map(RxQueue::received).sum(),
-            received_bytes: self.receivers.iter().map(RxQueue::received_bytes).sum(),
-            counts: Counts::sum(rows.iter().map(|row| row.counts), returned),
+            received_packets,
+            received_bytes,
+            counts,
             backlog_packets: sum(queues, QueueCounters::backlog_packets),
             device_packets: queues.iter().map(|queue| queue.counters().device_frames().0).sum(),
             frames_out: self.pools.iter().map(frames_out).sum(),
             drops: self.drops(),
             queues: rows,
-            delay_ns_by_band: BandDelay::of(delay.by_band.clone()),
-            delay,
+            delay_ns_by_band: BandDelay::of(delays.clone()),
+            delays,
             warning: settings
                 .as_ref()
                 .filter(|_| self.direction.is_some())
@@ -205,17 +239,8 @@ impl Running {
 
     /// Checks that `changes` can be made together, in any order. Returns the settings with them.
     pub(super) fn check(&self, changes: &[Change]) -> Result<Settings, String> {
-        let before = self.settings().ok_or("nothing of a receiver can be changed")?;
-        // The limit of a discipline depends on these.
-        let (first, others): (Vec<_>, Vec<_>) =
-            changes.iter().partition(|change| matches!(change, Change::Rate(_) | Change::WhenFull(_)));
-        let all = || first.iter().chain(&others);
-        let is_twice =
-            |change: &Change| all().filter(|other| discriminant(**other) == discriminant(change)).count() > 1;
-        if let Some(change) = all().find(|change| is_twice(change)) {
-            return Err(format!("{}: is given twice for {}", change.key(), self.path));
-        }
-        let settings = all().try_fold(before, |settings, change| self.with(settings, change))?;
+        let settings =
+            self.with_all(self.settings().ok_or("nothing of a receiver can be changed")?, changes)?;
         let (packets, room) = (settings.limited_qdisc().packets(), self.room_packets());
         match packets > room {
             true => Err(format!(
@@ -225,8 +250,22 @@ impl Running {
         }
     }
 
+    /// Returns these settings with `changes`, in any order, if this direction can have them.
+    pub(super) fn with_all(&self, before: Settings, changes: &[Change]) -> Result<Settings, String> {
+        // The limit of a discipline depends on these.
+        let (first, others): (Vec<_>, Vec<_>) =
+            changes.iter().partition(|change| matches!(change, Change::Rate(_) | Change::WhenFull(_)));
+        let all = || first.iter().chain(&others);
+        let is_twice =
+            |change: &Change| all().filter(|other| discriminant(**other) == discriminant(change)).count() > 1;
+        if let Some(change) = all().find(|change| is_twice(change)) {
+            return Err(format!("{}: is given twice for {}", change.key(), self.path));
+        }
+        all().try_fold(before, |settings, change| self.with(settings, change))
+    }
+
     /// Returns the discipline `qdisc`; one without a limit gets one that memory can hold.
-    fn fitted(&self, settings: &Settings, qdisc: &QdiscSpec) -> QdiscSpec {
+    pub(super) fn fitted(&self, settings: &Settings, qdisc: &QdiscSpec) -> QdiscSpec {
         let room = self.room_packets();
         if settings.is_short() || qdisc.packets() <= room {
             return qdisc.clone();

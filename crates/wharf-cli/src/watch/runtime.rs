@@ -35,6 +35,8 @@ pub(crate) struct Runtime {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ThreadTime {
+    #[serde(skip)]
+    id: u32,
     name: String,
     used_s: f64,
     processors: f64,
@@ -44,7 +46,12 @@ impl Runtime {
     /// Returns what the process has used until now.
     pub(super) fn now() -> Self {
         let (user, kernel) = usage::cpu_seconds();
-        let of_thread = |(name, used_s)| ThreadTime { name, used_s, ..ThreadTime::default() };
+        let of_thread = |usage::ThreadTime { id, name, seconds }| ThreadTime {
+            id,
+            name,
+            used_s: seconds,
+            ..ThreadTime::default()
+        };
         let threads = usage::thread_times().into_iter().map(of_thread).collect();
         Self { used_s: user + kernel, threads, ticks: ticks(), ..Self::default() }
     }
@@ -54,28 +61,21 @@ impl Runtime {
         let rounded = |value: f64| (value * 1e3).round() / 1e3;
         let used = (self.used_s - before.map_or(0.0, |before| before.used_s)).max(0.0);
         self.processors = rounded(used / seconds);
-        let carried = (self.carried_s() - before.map_or(0.0, Self::carried_s)).max(0.0);
+        let threads = before.map_or(&[][..], |before| &before.threads);
+        let mut watched = 0.0;
+        for thread in &mut self.threads {
+            let earlier = threads.iter().find(|one| one.id == thread.id && one.name == thread.name);
+            let used = (thread.used_s - earlier.map_or(0.0, |one| one.used_s)).max(0.0);
+            thread.processors = rounded(used / seconds);
+            watched += if WATCHERS.contains(&thread.name.as_str()) { used } else { 0.0 };
+        }
+        // Also the time of threads that have ended.
+        let carried = (used - watched).max(0.0);
         let per_packet = |amount: f64| (packets > 0).then(|| (amount / packets as f64 * 10.0).round() / 10.0);
         self.ns_per_packet = per_packet(carried * 1e9);
         self.clocks_per_packet = before.filter(|_| cfg!(target_arch = "x86_64")).and_then(|before| {
             per_packet(carried / seconds * self.ticks.saturating_sub(before.ticks) as f64)
         });
-        for (at, thread) in self.threads.iter_mut().enumerate() {
-            // Threads begin and end seldom, and are in the order of their beginning.
-            let earlier =
-                before.and_then(|before| before.threads.get(at)).filter(|one| one.name == thread.name);
-            let earlier = earlier.map_or(0.0, |one| one.used_s);
-            thread.processors = rounded((thread.used_s - earlier).max(0.0) / seconds);
-        }
-    }
-
-    /// Returns the time of the threads that carry packets, as far as the kernel tells threads apart.
-    fn carried_s(&self) -> f64 {
-        let carries = |thread: &&ThreadTime| !WATCHERS.contains(&thread.name.as_str());
-        match &self.threads[..] {
-            [] => self.used_s,
-            threads => threads.iter().filter(carries).map(|thread| thread.used_s).sum(),
-        }
     }
 
     /// Returns the share of a processor, and the time of a packet.
@@ -108,17 +108,29 @@ mod tests {
 
     #[test]
     fn time_and_clocks_of_a_packet_are_those_between_two_snapshots() {
-        let thread = |name: &str, used_s| ThreadTime { name: name.into(), used_s, ..ThreadTime::default() };
-        let at = |used_s, ticks| {
-            let threads = vec![thread("wharf-poller", used_s), thread("wharf-stats", 9.0 * used_s)];
-            Runtime { used_s, ticks, threads, ..Runtime::default() }
-        };
-        let (before, mut now) = (at(1.0, 5_000_000_000), at(1.5, 8_000_000_000));
+        let thread =
+            |id, name: &str, used_s| ThreadTime { id, name: name.into(), used_s, ..ThreadTime::default() };
+        let at = |used_s, ticks, threads| Runtime { used_s, ticks, threads, ..Runtime::default() };
+        // One of the senders ends meanwhile, after another 0.2 s.
+        let threads = vec![
+            thread(1, "wharf-send-0", 1.0),
+            thread(2, "wharf-send-1", 1.0),
+            thread(3, "wharf-poller", 1.0),
+            thread(4, "wharf-stats", 9.0),
+        ];
+        let before = at(12.0, 5_000_000_000, threads);
+        let threads = vec![
+            thread(2, "wharf-send-1", 1.1),
+            thread(3, "wharf-poller", 1.2),
+            thread(4, "wharf-stats", 13.5),
+        ];
+        let mut now = at(17.0, 8_000_000_000, threads);
         now.set_since(Some(&before), 1.0, 1_000_000);
-        assert_eq!((now.processors, now.ns_per_packet, now.threads[0].processors), (0.5, Some(500.0), 0.5));
+        assert_eq!((now.processors, now.ns_per_packet, now.threads[1].processors), (5.0, Some(500.0), 0.2));
         assert_eq!(now.clocks_per_packet, cfg!(target_arch = "x86_64").then_some(1500.0));
-        assert!(now.details().ends_with("wharf-poller 50 %, wharf-stats 450 %"), "{}", now.details());
+        let details = now.details();
+        assert!(details.ends_with("wharf-send-1 10 %, wharf-poller 20 %, wharf-stats 450 %"), "{details}");
         now.set_since(Some(&before), 1.0, 0);
-        assert_eq!((now.ns_per_packet, now.text()), (None, "processor 50 %".into()));
+        assert_eq!((now.ns_per_packet, now.text()), (None, "processor 500 %".into()));
     }
 }

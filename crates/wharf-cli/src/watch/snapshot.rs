@@ -1,5 +1,6 @@
 //! `Snapshot`: the counters of a run at one time, as JSON. The keys are a promise: they are added to, never renamed.
 
+use super::running::Identity;
 use super::runtime::Runtime;
 use crate::counts::Counts;
 use crate::output::time;
@@ -33,6 +34,12 @@ pub(crate) struct Snapshot {
 pub(crate) struct PathCounters {
     /// Name: `a-b` and `b-a` of a forwarder, else the command's.
     pub(super) path: String,
+    /// Number of the run, from 2 on: the summary is of the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) run: Option<u32>,
+    /// None in what another process has sent.
+    #[serde(skip)]
+    pub(super) identity: Option<Identity>,
     pub(super) from: Option<String>,
     pub(crate) to: Option<String>,
     pub(crate) received_packets: u64,
@@ -56,7 +63,7 @@ pub(crate) struct PathCounters {
     pub(super) minute_delay_ns_by_band: Vec<BandDelay>,
     /// The times themselves.
     #[serde(skip)]
-    pub(super) delay: QueueDelay,
+    pub(super) delays: Bands,
     /// Settings in force, as `wharf set` takes them.
     pub(super) settings: BTreeMap<String, String>,
     /// The long queue that these settings let stand, in words.
@@ -105,7 +112,8 @@ impl Snapshot {
         let seconds = self.time_s - before.map_or(0.0, |before| before.time_s);
         self.rates_over_s = (seconds * 1e3).round() / 1e3;
         for path in &mut self.paths {
-            let of_path = |before: &&PathCounters| before.path == path.path;
+            let of_path =
+                |before: &&PathCounters| before.path == path.path && before.identity == path.identity;
             let earlier = before.and_then(|before| before.paths.iter().find(of_path));
             path.set_rates(earlier.unwrap_or(&PathCounters::default()), seconds.max(1e-6));
         }
@@ -124,12 +132,12 @@ impl Snapshot {
 
 impl BandDelay {
     /// Returns the percentiles of each band that has packets.
-    pub(super) fn of(by_band: impl IntoIterator<Item = Latency>) -> Vec<Self> {
+    pub(super) fn of(bands: Bands) -> Vec<Self> {
         let row = |(band, mut delay): (u8, Latency)| {
             let (p50, p99) = (delay.quantile_ns(0.5), delay.quantile_ns(0.99));
             (delay.packets() > 0).then_some(Self { band, p50, p99 })
         };
-        (0..).zip(by_band).filter_map(row).collect()
+        bands.into_iter().filter_map(row).collect()
     }
 
     /// Returns its times as people read them.
@@ -175,13 +183,29 @@ impl PathCounters {
             sent_bps: rate(self.counts.sent_bytes, before.counts.sent_bytes) * 8.0,
             dropped_pps: rate(self.dropped(), before.dropped()),
         };
-        let bands = self.delay.by_band.iter().zip(&before.delay.by_band);
-        self.recent_delay_ns_by_band = BandDelay::of(bands.map(|(now, before)| now.since(before)));
+        self.recent_delay_ns_by_band = BandDelay::of(since(&self.delays, &before.delays));
         for (number, queue) in self.queues.iter_mut().enumerate() {
             let earlier = before.queues.get(number).cloned().unwrap_or_default();
             queue.set_rates(&earlier, seconds);
         }
     }
+}
+
+/// Times of bands, of those alone that have packets: of many ports, most have none.
+pub(super) type Bands = Vec<(u8, Latency)>;
+
+/// Returns the bands that have packets.
+pub(super) fn bands(delay: QueueDelay) -> Bands {
+    (0..).zip(delay.by_band).filter(|(_, delay)| delay.packets() > 0).collect()
+}
+
+/// Returns the times since `before`, by band.
+pub(super) fn since(now: &Bands, before: &Bands) -> Bands {
+    let since = |(band, now): &(u8, Latency)| {
+        let before = before.iter().find(|(other, _)| other == band);
+        (*band, before.map_or_else(|| now.clone(), |(_, before)| now.since(before)))
+    };
+    now.iter().map(since).collect()
 }
 
 /// Returns a rate, to three places. A second run of the same process begins at 0 again.

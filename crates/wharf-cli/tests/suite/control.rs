@@ -265,6 +265,45 @@ fn wrong_changes_are_one_line_and_change_nothing() {
 }
 
 #[test]
+fn a_report_has_the_settings_of_the_end() {
+    for (start, change, is_on) in [("off", "bql=max=20000", true), ("on", "bql=off", false)] {
+        let rig = Rig::new(&["--bql", start]);
+        rig.set(&[change]);
+        let report = rig.end();
+        assert_eq!(report["bql"]["enabled"], is_on, "{report}");
+        assert!(is_on || report["bql"]["limit_bytes"] == 0, "{report}");
+    }
+    let folder = Folder::new();
+    let [control, guest] = ["control", "guest"].map(|name| text(&folder.path(name)));
+    // The kernel does not say when a datagram has left.
+    let args = ["forward", &format!("vhost-user:{guest}"), "udp:127.0.0.1:9", "--bql", "off"];
+    let child = command(&[&args[..], &["--control", &control]].concat()).spawn().unwrap();
+    drop(connected(&folder.path("control")));
+    let (began, mut said) = (Instant::now(), String::new());
+    while !said.contains("it has no byte limit") {
+        assert!(began.elapsed() < Duration::from_secs(20), "{said}");
+        said = wharf(&["set", &control, "bql=on"]).stderr;
+    }
+    signal(&child, "INT");
+    finish(child);
+    let args = ["send", "--size", "60", "--rate", "1kpps", "--to", "wire", "--control", &control, "--json"];
+    let child = command(&[&args[..], &["--seconds", "100"]].concat()).spawn().unwrap();
+    drop(connected(&folder.path("control")));
+    let began = Instant::now();
+    while wharf(&["set", &control, "qdisc=prio", "bql=off"]).code != Some(0) {
+        assert!(began.elapsed() < Duration::from_secs(20));
+        sleep(Duration::from_millis(20));
+    }
+    signal(&child, "INT");
+    let report = finish(child).json();
+    assert_eq!(
+        (&report["qdisc"]["name"], &report["bql"]["enabled"]),
+        (&"prio".into(), &false.into()),
+        "{report}"
+    );
+}
+
+#[test]
 fn bad_input_has_an_error_as_its_answer() {
     let rig = Rig::new(&[]);
     let socket = rig.folder.path("control");
@@ -398,6 +437,23 @@ fn a_socket_that_is_not_listened_at_yet_stays() {
     let is_there = path.exists();
     let _ = std::fs::remove_file(&path);
     assert!(is_there, "removed");
+}
+
+/// A process that is stopped has room for a few connections.
+#[test]
+fn a_listener_that_accepts_none_holds_no_client_up() {
+    let folder = Folder::new();
+    let path = folder.path("full");
+    let bound = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    bind(&bound, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    rustix::net::listen(&bound, 0).unwrap();
+    let _waits = UnixStream::connect(&path).unwrap();
+    for args in [&["show", &text(&path)][..], &["set", &text(&path), "rate=1mbit"]] {
+        let began = Instant::now();
+        let done = wharf(args);
+        assert!(done.code == Some(1) && done.line().contains("does not answer"), "{done:?}");
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    }
 }
 
 /// Runs `body` beside a server at a socket that answers by `answer`, as long as the client reads.

@@ -120,6 +120,28 @@ fn a_scrape_after_the_traffic_equals_the_summary() {
     }
 }
 
+/// Prometheus keeps one value of a name and its labels: [`Scrape::of`] checks that there is no other.
+#[test]
+fn queues_pollers_and_ends_that_share_a_name_are_series_of_their_own() {
+    let folder = Folder::new();
+    let [socket, a, b, c] = ["metrics", "a", "b", "c"].map(|name| text(&folder.path(name)));
+    let [a, b, c] = [a, b, c].map(|path| format!("vhost-user:{path}"));
+    for args in [
+        &["send", "--size", "60", "--queues", "2", "--seconds", "60", "--to", "null", "--rate", "1kpps"][..],
+        &["forward", &a, &b, "--pollers", "2"],
+        &["forward", &a, &b, &c],
+    ] {
+        let mut child = command(&[args, &["--metrics", &socket]].concat()).spawn().unwrap();
+        let began = Instant::now();
+        while Scrape::of(Path::new(&socket)).sum("wharf_run_paths") == 0 {
+            assert!(began.elapsed() < Duration::from_secs(20), "{args:?}");
+            sleep(Duration::from_millis(20));
+        }
+        signal(&child, "INT");
+        crate::common::wait(&mut child);
+    }
+}
+
 /// A forwarder from a guest to nowhere: no privilege, and at rest once the guest has gone.
 fn forwarding(folder: &Folder, more: &[&str]) -> Child {
     let from = format!("vhost-user:{}", text(&folder.path("guest")));

@@ -76,9 +76,16 @@ fn a_comparison_has_a_line_for_each_run_and_json_stays_json() {
 fn a_run_behind_a_filter_writes_its_page_and_a_short_one_says_why_it_is_empty() {
     let folder = Folder::new();
     let out = text(&folder.path("out"));
+    // An earlier page stays until a run has another, and nothing of it is left then.
+    std::fs::create_dir(&out).unwrap();
+    std::fs::write(folder.path("out/report.html"), "earlier ".repeat(50_000)).unwrap();
+    let gone = format!("pcap:{}", text(&folder.path("gone.pcap")));
+    assert_eq!(wharf(&["receive", "--from", &gone, "--report", &out]).code, Some(1));
+    assert!(page(&folder).starts_with("earlier"));
     let done = wharf(&["send", "--count", "100", "--size", "100", "--seccomp", "on", "--report", &out]);
     assert_eq!(done.code, Some(0), "{done:?}");
     let page = page(&folder);
+    assert!(!page.contains("earlier"));
     assert!(titles(&page) == ["Delays"] && page.contains("too short for pictures over time"), "{page}");
 }
 

@@ -207,6 +207,45 @@ fn a_reload_changes_what_it_can_and_says_what_takes_a_restart() {
     assert_eq!(done.json()["directions"][0]["pool"]["out"], 0);
 }
 
+/// What `set` says is of the file as the other settings are: all of it is in force, or nothing, and what does not change stays.
+#[test]
+fn a_reload_takes_set_as_a_part_of_the_file() {
+    let set = "set = [\"a-b.rate=5mbit\", \"qdisc=fifo:30\"]\n";
+    let mut rig = Rig::new(set, &[]);
+    assert!(rig.reload(set).ends_with("read again: no setting changes"));
+    let said = rig.reload("batch = \"off\"\nset = [\"rate=5mbit\", \"burst=1\"]\n");
+    assert!(said.contains("f.toml:5: --set burst=1") && said.ends_with("no setting changes"), "{said}");
+    let said = rig.reload("batch = \"off\"\nset = [\"burst=64k\"]\n");
+    assert!(
+        said.contains("f.toml:5: --set burst: there is no rate") && said.ends_with("no setting changes"),
+        "{said}"
+    );
+    assert_eq!((rig.setting("batching"), rig.setting("rate")), ("on".into(), "5000000bit".into()));
+    let said = rig.reload("set = [\"a-b.rate=7mbit\", \"qdisc=fifo:30\"]\n");
+    assert!(said.ends_with("read again: a-b: burst=3500 rate=7000000bit"), "{said}");
+    assert_eq!(rig.end().code, Some(0));
+}
+
+#[test]
+fn a_file_whose_settings_of_directions_are_wrong_opens_nothing() {
+    for (set, what) in [
+        ("a-b.rte=5", "\"rte\" is no key"),
+        ("b-a.rate=5mbit", "\"b-a\" is no path: there is a-b"),
+        ("rate=fast", "rate=fast: want a rate"),
+    ] {
+        let done = check(&format!("a = \"pcap:none.pcap\"\nb = \"null\"\nset = [\"{set}\"]\n"), &[]);
+        assert!(done.code == Some(2) && done.line().contains(what), "{set}: {done:?}");
+        assert!(done.line().contains("f.toml:3: --set"), "{done:?}");
+    }
+    let ports = "a = \"null\"\nb = \"wire\"\nports = [\"packet:lo\"]\n";
+    assert_eq!(check(&format!("{ports}set = [\"p4.rate=5mbit\"]\n"), &[]).code, Some(2));
+    assert_eq!(check(&format!("{ports}set = [\"p3.rate=5mbit\"]\n"), &[]).code, Some(0));
+    for option in [["--flood-limit", "5"], ["--forget-after", "1s"]] {
+        let done = check("a = \"null\"\nb = \"wire\"\n", &option);
+        assert!(done.code == Some(2) && done.line().contains("of a switch"), "{done:?}");
+    }
+}
+
 #[test]
 fn a_mirror_that_was_moved_goes_on_in_a_new_file() {
     let folder = Folder::new();
@@ -221,6 +260,46 @@ fn a_mirror_that_was_moved_goes_on_in_a_new_file() {
     for name in ["m.pcap", "m.pcap.1"] {
         assert_eq!(std::fs::metadata(folder.path(name)).unwrap().len(), 24, "{name} has its header");
     }
+}
+
+/// The settings of what was unplugged, its counts and the mirror are those of the whole run.
+#[test]
+fn a_reload_that_replaces_all_ports_of_a_switch_keeps_its_mirror() {
+    let folder = Folder::new();
+    let [mirror, control] = ["m.pcap", "control"].map(|name| text(&folder.path(name)));
+    let [guests, files] =
+        [["g1", "g2"], ["f1", "f2"]].map(|names| names.map(|name| text(&folder.path(name))));
+    let configure = |at: usize, rate: &str| {
+        let (guest, file) = (&guests[at], &files[at]);
+        let ends = format!("a = \"vhost-user:{guest}\"\nb = \"pcap:{file}\"\nports = [\"pcap:{file}2\"]\n");
+        let more = format!("rate = \"{rate}\"\nmirror = \"{mirror}\"\ncontrol = \"{control}\"\n");
+        folder.file("f.toml", format!("{ends}{more}").as_bytes())
+    };
+    let config = configure(0, "50mbit");
+    let forward = command(&["forward", "--config", &config, "--json"]).spawn().unwrap();
+    let shows = |guest: &str| {
+        let shown = wharf(&["show", &control, "--json"]);
+        shown.code == Some(0) && shown.json()["paths"][0]["from"] == format!("vhost-user:{guest}").as_str()
+    };
+    for (at, guest) in guests.iter().enumerate() {
+        if at > 0 {
+            configure(at, "60mbit");
+            signal(&forward, "HUP");
+        }
+        let began = Instant::now();
+        while !shows(guest) {
+            assert!(began.elapsed() < Duration::from_secs(20), "no {guest}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let to = format!("virtio-user:{guest}");
+        assert_eq!(wharf(&["send", "--count", "100", "--size", "60", "--to", &to]).code, Some(0));
+    }
+    signal(&forward, "TERM");
+    let done = finish(forward);
+    assert_eq!((done.code, &done.json()["mirror"]["frames"]), (Some(0), &400.into()), "{done:?}");
+    let directions = done.json()["directions"].as_array().unwrap().clone();
+    assert_eq!(directions.iter().map(|one| one["received_packets"].as_u64().unwrap()).sum::<u64>(), 200);
+    assert_eq!(directions.len(), 6);
 }
 
 /// Messages until `last` comes.

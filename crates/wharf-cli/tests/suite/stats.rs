@@ -63,6 +63,27 @@ fn lines_at_an_interval_have_rates_and_the_last_one_the_counters_of_the_summary(
     assert!((2..=5).contains(&lines.len()), "{done:?}");
 }
 
+/// A run that compares makes two, of which the summary is that of the first: a line of the second says so.
+#[test]
+fn lines_of_a_second_run_and_of_a_receiver_are_those_of_the_summary() {
+    let folder = Folder::new();
+    let args = ["send", "--size", "60", "--seconds", "1", "--stats", "0.2", "--json"];
+    let page = text(&folder.path("page"));
+    let done = wharf(&[&args[..], &["--report", &page, "--qdisc", "prio"]].concat());
+    let (lines, report) = (objects(&done), done.json());
+    assert!(!done.stderr.contains("panicked"), "{done:?}");
+    let of_first =
+        lines.iter().rfind(|line| !line["paths"][0].is_null() && line["paths"][0]["run"].is_null());
+    assert!(of_first.unwrap()["paths"][0]["sent"].as_u64() <= report["sent"].as_u64(), "{lines:?}");
+    assert_eq!(lines.last().unwrap()["paths"][0]["run"], 2, "{report}");
+    let done = wharf(&["receive", "--from", &format!("pcap:{SAMPLE}"), "--stats", "5", "--json"]);
+    let (line, report) = (objects(&done).pop().unwrap(), done.json());
+    for key in ["packets", "bytes", "batches"] {
+        assert!(report[key].as_u64() > Some(0));
+        assert_eq!(line["paths"][0][key], report[key], "{key}");
+    }
+}
+
 #[test]
 fn the_file_of_counters_is_private_and_no_link_is_followed() {
     let folder = Folder::new();

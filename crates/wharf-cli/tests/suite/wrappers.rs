@@ -211,3 +211,13 @@ fn a_forwarding_end_without_a_peer_is_given_up() {
     );
     assert!(done.stdout.contains("frames in use"), "{}", done.stdout);
 }
+
+#[test]
+fn timing_errors_of_several_queues_are_reported_together() {
+    // One flow is of one queue.
+    for flows in ["1", "2", "3", "16"] {
+        let paced = ["send", "--json", "--size", "60", "--queues", "2", "--to", "null", "--rate", "10kpps"];
+        let run = wharf(&[&paced[..], &["--count", "1000", "--flows", flows]].concat()).good_json();
+        assert!(run["timing_error_ns"]["p50"].is_u64(), "{flows}: {run}");
+    }
+}

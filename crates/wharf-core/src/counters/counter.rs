@@ -46,6 +46,11 @@ impl BatchSizes {
         self.0[class.min(Self::CLASSES - 1)].add(1);
     }
 
+    /// Adds those of another.
+    pub(crate) fn absorb(&self, other: &Self) {
+        self.0.iter().zip(other.get()).for_each(|(class, batches)| class.add(batches));
+    }
+
     /// Returns the batches of each class.
     pub(crate) fn get(&self) -> [u64; Self::CLASSES] {
         self.0.each_ref().map(Counter::get)

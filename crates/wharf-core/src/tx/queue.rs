@@ -147,6 +147,13 @@ impl TxQueue {
         self.shared.senders().totals()
     }
 
+    /// Adds the counters of another queue, which may be forgotten then. Both are shut down, and nothing writes them any more.
+    #[doc(hidden)]
+    pub fn absorb(&self, other: &Self) {
+        self.counters().absorb(other.counters());
+        self.shared.senders().absorb(&other.sender_totals());
+    }
+
     /// Has `monitor` hear of the queue. The first one stays.
     #[doc(hidden)]
     pub fn set_monitor(&self, monitor: Arc<dyn Monitor>) {

@@ -143,15 +143,23 @@ impl TraceFile {
         lock(&self.file)
     }
 
-    /// Notes that a device is closed. After the last one, writes the rest and waits for the disk. Returns an error if frames are missing.
-    pub(super) fn leave(&self) -> Result<(), DeviceError> {
+    /// Keeps the file open, whatever devices are closed, until [`TraceFile::leave`] is called.
+    pub fn hold(&self) {
+        self.lock().users += 1;
+    }
+
+    /// Notes that a device is closed, or that the file need not stay open any more. After the last one, writes the rest and waits for the
+    /// disk.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] if frames are missing.
+    pub fn leave(&self) -> Result<(), DeviceError> {
         let mut file = self.lock();
         file.users -= 1;
         if file.users > 0 {
             return Ok(());
         }
-        let Some(writer) = file.writer.take() else { return Ok(()) };
-        write_rest(writer);
+        file.writer.take().into_iter().for_each(write_rest);
         let missed = self.counts.missed();
         let too_slow = || std::io::Error::new(std::io::ErrorKind::WouldBlock, "the disk was too slow");
         match (self.counts.take_error(), missed) {

@@ -108,6 +108,25 @@ fn a_good_disk_gets_every_frame_and_closing_succeeds() {
     closed.unwrap();
 }
 
+/// A forwarder may replace all of its devices while it runs.
+#[test]
+fn a_file_that_is_held_outlives_its_devices() {
+    let path = std::env::temp_dir().join(format!("wharf-held-{}.pcap", std::process::id()));
+    let file = TraceFile::create(&path).unwrap();
+    file.hold();
+    for _ in 0..2 {
+        let mut trace = file.around(Null::default());
+        file.lock().record(&file.counts, 1, [&[7; 1000][..]].into_iter(), 1000);
+        trace.close().unwrap();
+    }
+    file.leave().unwrap();
+    assert_eq!((file.counts().frames(), file.counts().missed()), (2, 0));
+    file.hold();
+    file.lock().record(&file.counts, 1, [&[7; 1000][..]].into_iter(), 1000);
+    assert!(file.leave().unwrap_err().to_string().contains("1 of 3 frames are not in the file"));
+    std::fs::remove_file(&path).unwrap();
+}
+
 /// `copytruncate` of `logrotate(8)`.
 #[test]
 fn a_file_that_was_cut_begins_anew() {

@@ -1,9 +1,11 @@
 //! A receiver that checks every frame.
 
 use super::{Arrival, Check, Clocks, Findings, Verify};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use wharf::{Port, PortBuilder};
+use wharf_core::counters::Tally;
 use wharf_core::device::DeviceError;
 use wharf_core::poller::{Mode, Settings};
 use wharf_core::pool::{Burst, PoolError};
@@ -45,7 +47,7 @@ pub struct Receiver<C = Box<dyn Verify>> {
     burst: Burst,
     /// The chunks of a super-packet, joined.
     joined: Vec<u8>,
-    batches: u64,
+    batches: Arc<Tally>,
     load: Load,
     check: C,
 }
@@ -87,8 +89,8 @@ impl<C: Check> Receiver<C> {
     /// Those of [`Port::receiver`].
     pub fn new(port: &Port, mode: Mode, check: C) -> Result<Self, QueueError> {
         let (inner, burst) = (port.receiver()?, port.burst(BUDGET));
-        let (joined, load) = (Vec::new(), Load::default());
-        Ok(Self { inner, mode, idle: 0, burst, joined, batches: 0, load, check })
+        let (joined, load, batches) = (Vec::new(), Load::default(), Arc::default());
+        Ok(Self { inner, mode, idle: 0, burst, joined, batches, load, check })
     }
 
     /// Receives until the device has ended, the check is done, or `until`.
@@ -152,7 +154,7 @@ impl<C: Check> Receiver<C> {
     /// Checks the first `most` frames of the burst, and frees all. Returns the number checked.
     #[inline]
     fn check_burst(&mut self, most: u64) -> Result<u64, PoolError> {
-        self.batches += 1;
+        self.batches.add(1);
         let now = self.check.clocks().read();
         let count = usize::try_from(most).map_or(self.burst.len(), |most| self.burst.len().min(most));
         let region = self.burst.pool().region();
@@ -169,9 +171,9 @@ impl<C: Check> Receiver<C> {
         self.inner.queue()
     }
 
-    /// Returns the calls to the device that gave frames.
-    pub fn batches(&self) -> u64 {
-        self.batches
+    /// Returns the calls to the device that gave frames, for any thread to read.
+    pub fn batches(&self) -> &Arc<Tally> {
+        &self.batches
     }
 
     /// Returns the seconds from the first arrival to the last, and the share of them in which frames were there to check, 0 to 1.

@@ -26,7 +26,7 @@ pub struct Schedule {
     /// By frame, nanoseconds of CLOCK_MONOTONIC; 0 for none.
     // Written by a frame's owner before it hands the frame on, read by the next: the hand-over orders them.
     due_ns: Box<[AtomicU64]>,
-    /// Errors noted by the device's wrapper, once it is closed.
+    /// Errors noted by the wrappers of all queues' devices, once they are closed.
     errors: Mutex<Latency>,
 }
 
@@ -98,8 +98,8 @@ impl<D: TxDevice> Device for Timed<D> {
     delegate!(device: name, mode, mode_reason, link, attach, visit);
 
     fn close(&mut self) -> Result<(), DeviceError> {
-        let noted = &self.schedule.errors;
-        *wharf_mem::lock(noted) = self.errors.clone();
+        // Queues of one pool have one schedule.
+        wharf_mem::lock(&self.schedule.errors).add(&std::mem::take(&mut self.errors));
         self.device.close()
     }
 }

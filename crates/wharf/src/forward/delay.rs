@@ -31,11 +31,16 @@ pub(super) fn band_of(frame: &Frame) -> usize {
     usize::from(frame.band().checked_sub(1).unwrap_or(1)).min(BANDS - 1)
 }
 
+/// Adds times to others, band by band.
+pub(super) fn add_all(to: &mut [Latency; BANDS], by_band: &[Latency; BANDS]) {
+    to.iter_mut().zip(by_band).for_each(|(all, one)| all.add(one));
+}
+
 impl Delays {
     /// Adds the times to `to`, by band, and returns the number of frames that have left.
     fn add_to(&self, to: &mut [Latency; BANDS]) -> u64 {
         let of = wharf_mem::lock(&self.0);
-        to.iter_mut().zip(&of.by_band).for_each(|(all, one)| all.add(one));
+        add_all(to, &of.by_band);
         of.left
     }
 }
@@ -77,6 +82,12 @@ impl QueueDelay {
         delay.all.record_many(0, packets.saturating_sub(left) / EVERY);
         delay.by_band.iter().for_each(|band| delay.all.add(band));
         delay
+    }
+
+    /// Adds the times of another.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.all.add(&other.all);
+        add_all(&mut self.by_band, &other.by_band);
     }
 }
 

@@ -1,6 +1,6 @@
 //! One direction, while it runs and once it is over.
 
-use super::delay::{BANDS, Delayed, Delays, QueueDelay};
+use super::delay::{BANDS, Delayed, Delays, QueueDelay, add_all};
 use super::pass::{Activity, Counts};
 use super::ring::RingDelays;
 use super::{Drops, ForwardSettings, MakeQdisc};
@@ -14,6 +14,9 @@ use wharf_core::device::{AnyDevice, DeviceError};
 use wharf_core::pool::Audit;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
+
+/// Most errors that are kept of ports of one end.
+const ERRORS_MAX: usize = 8;
 
 /// What tells of the packets that a way other than a sender has dropped.
 #[derive(Clone)]
@@ -37,8 +40,10 @@ pub struct Direction {
     pub to: String,
     /// Its queues.
     pub queues: Vec<TxQueue>,
-    /// True if the queues have a byte queue limit.
+    /// True if the queues began with a byte queue limit.
     pub has_bql: bool,
+    /// True if the device says when packets have left, as a byte queue limit wants it.
+    pub can_limit: bool,
     /// Its receive sides, by queue.
     pub receivers: Vec<RxQueue>,
     pub(super) activity: Arc<Activity>,
@@ -61,8 +66,10 @@ pub struct Summary {
     pub to: String,
     /// Its queues, shut down; their counters are final.
     pub queues: Vec<TxQueue>,
-    /// True if the queues have a byte queue limit.
+    /// True if the queues began with a byte queue limit.
     pub has_bql: bool,
+    /// True if the device says when packets have left, as a byte queue limit wants it.
+    pub can_limit: bool,
     /// Frames received.
     pub received: u64,
     /// Super-packets that were segmented before the queue.
@@ -88,6 +95,8 @@ pub struct Summary {
     /// The memory at the end, of all queues together.
     pub audit: Audit,
     counts: Vec<Arc<Counts>>,
+    /// Drops at receive sides that were added up.
+    earlier_drops: BTreeMap<String, u64>,
     /// Its receive sides, closed.
     receivers: Vec<RxQueue>,
     way: Option<Dropped>,
@@ -101,6 +110,7 @@ impl Direction {
             to,
             queues: Vec::new(),
             has_bql: false,
+            can_limit: false,
             receivers: Vec::new(),
             activity: Arc::default(),
             counts: Vec::new(),
@@ -114,8 +124,8 @@ impl Direction {
     pub(super) fn add_queue(
         &mut self, device: AnyDevice, delays: &Arc<Delays>, settings: &ForwardSettings,
     ) -> AnyDevice {
-        self.has_bql = !settings.byte_limits.is_off()
-            && device.as_tx().is_some_and(|device| device.info().has_real_completions());
+        self.can_limit = device.as_tx().is_some_and(|device| device.info().has_real_completions());
+        self.has_bql = self.can_limit && !settings.byte_limits.is_off();
         let ring_delays = Arc::<RingDelays>::default();
         let device = ring_delays.around(device);
         self.delays.push(delays.clone());
@@ -179,8 +189,20 @@ impl Direction {
 
     /// Closes the receive side, once nothing polls it. The queues are still to be shut down.
     pub(super) fn close(self) -> Summary {
-        let Self { from, to, queues, has_bql, receivers, activity, counts, delays, ring_delays, way, .. } =
-            self;
+        let Self {
+            from,
+            to,
+            queues,
+            has_bql,
+            can_limit,
+            receivers,
+            activity,
+            counts,
+            delays,
+            ring_delays,
+            way,
+            ..
+        } = self;
         let packets = queues.iter().map(|queue| queue.counters().packets.get()).sum();
         let closed = receivers.iter().flat_map(|receiver| [receiver.take_error(), receiver.close().err()]);
         let errors = closed.flatten().collect();
@@ -192,6 +214,7 @@ impl Direction {
             ring_delays_stamped: ring_delays.iter().map(|one| one.stamped()).sum(),
             queues,
             has_bql,
+            can_limit,
             errors,
             received: receivers.iter().map(RxQueue::received).sum(),
             cut: sum(&counts, |counts| &counts.cut),
@@ -202,6 +225,7 @@ impl Direction {
             active_ns: activity.active_ns(),
             audit: Audit::default(),
             counts,
+            earlier_drops: BTreeMap::new(),
             receivers,
             way,
         }
@@ -209,6 +233,34 @@ impl Direction {
 }
 
 impl Summary {
+    /// Returns it as that of an end `name`.
+    pub(super) fn named(self, name: &str) -> Self {
+        Self { from: name.into(), to: name.into(), ..self }
+    }
+
+    /// Adds what another port has counted, before the audit: of that, nothing but sums and times is left.
+    pub(super) fn add(&mut self, mut later: Self) {
+        later.queues.iter().for_each(TxQueue::poll);
+        let more = later.queues.split_off(self.queues.len().min(later.queues.len()));
+        self.queues.iter().zip(&later.queues).for_each(|(queue, other)| queue.absorb(other));
+        self.queues.extend(more);
+        let more = later.counts.split_off(self.counts.len().min(later.counts.len()));
+        self.counts.iter().zip(&later.counts).for_each(|(counts, other)| counts.absorb(other));
+        self.counts.extend(more);
+        let at_device = drops(&[], &later.receivers, &[], None).into_iter();
+        at_device.for_each(|(reason, count)| *self.earlier_drops.entry(reason).or_default() += count);
+        self.received += later.received;
+        self.cut += later.cut;
+        self.pieces += later.pieces;
+        self.span_ns += later.span_ns;
+        self.active_ns += later.active_ns;
+        self.queue_delay.add(&later.queue_delay);
+        add_all(&mut self.ring_delay_by_band, &later.ring_delay_by_band);
+        self.ring_delays_stamped += later.ring_delays_stamped;
+        self.errors.extend(later.errors);
+        self.errors.truncate(ERRORS_MAX);
+    }
+
     /// Takes the audit, once the queues of all that share the memory are shut down.
     pub(super) fn settle(&mut self) {
         self.queues.iter().for_each(TxQueue::poll);
@@ -226,6 +278,8 @@ impl Summary {
         self.counts.iter().for_each(|counts| counts.settle());
         self.returned = returned(&self.queues, &self.counts);
         self.drops = drops(&self.queues, &self.receivers, &self.counts, self.way.as_ref());
+        let earlier = self.earlier_drops.iter();
+        earlier.for_each(|(reason, count)| *self.drops.entry(reason.clone()).or_default() += count);
     }
 
     /// Returns a line if received frames are neither sent, dropped nor returned. A router accounts for its

@@ -73,6 +73,18 @@ impl Counts {
         Unsent::ALL.into_iter().map(count)
     }
 
+    /// Adds those of another, both of which nothing writes any more.
+    pub(super) fn absorb(&self, other: &Self) {
+        let pairs = [
+            (&self.waiting, &other.waiting),
+            (&self.copies, &other.copies),
+            (&self.cut, &other.cut),
+            (&self.pieces, &other.pieces),
+        ];
+        let all = pairs.into_iter().chain(self.unsent.iter().zip(&other.unsent));
+        all.for_each(|(to, from)| add(to, from.load(Relaxed)));
+    }
+
     /// Counts the frames that wait as returned: nothing is sent any more.
     pub(super) fn settle(&self) {
         self.returned.store(self.waiting.load(Relaxed), Relaxed);

@@ -4,7 +4,7 @@
 //! and each frame that is followed two readings of the clock. A device that stamps what it sends ([`Meta::ASKS_TIME`]) is asked to stamp
 //! the frames that are followed: their time ends there. A device whose completions are not real is not wrapped.
 
-use super::delay::{BANDS, band_of};
+use super::delay::{BANDS, add_all, band_of};
 use crate::metrics::Latency;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -42,7 +42,7 @@ impl RingDelays {
         let mut sum: [Latency; BANDS] = Default::default();
         for one in all {
             let by_band = wharf_mem::lock(&one.by_band);
-            sum.iter_mut().zip(&*by_band).for_each(|(all, one)| all.add(one));
+            add_all(&mut sum, &by_band);
         }
         sum
     }

@@ -16,6 +16,11 @@ use wharf_devices::spec::Opened;
 /// Least frames of memory for each port.
 const FRAMES_MIN: usize = 2048;
 
+/// Most sums of unplugged ports: those of further ends are one.
+const GONE_MAX: usize = 32;
+/// The name of that one.
+const OTHERS: &str = "(other ports)";
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Switched {
@@ -24,7 +29,7 @@ pub(super) struct Switched {
     pool: PagePool,
     /// The number of each port, in the order of the directions.
     numbers: Vec<usize>,
-    /// What ports have counted that were unplugged.
+    /// What ports have counted that were unplugged, those of one end together.
     gone: Vec<Summary>,
     tick: Duration,
     /// When stations last grew older, on the host's clock.
@@ -130,7 +135,15 @@ impl Forward {
         switched.switch.forget(number);
         summary.queues.iter().for_each(|queue| drop(queue.shutdown(Duration::ZERO)));
         ports.iter().for_each(|port| drop(port.close(Duration::ZERO)));
-        switched.gone.push(summary);
+        let (count, gone) = (switched.gone.len(), &mut switched.gone);
+        let own = gone.iter().position(|gone| gone.to == summary.to);
+        match own.or((count == GONE_MAX).then_some(GONE_MAX - 1)) {
+            Some(at) => gone[at].add(summary),
+            // The last one is for all further ends.
+            None if count == GONE_MAX - 1 => gone.push(summary.named(OTHERS)),
+            None => gone.push(summary),
+        }
+        self.pollers.retain(|pollers| pollers.is_serving());
     }
 
     /// Returns what unplugged ports have counted.

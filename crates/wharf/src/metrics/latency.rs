@@ -62,13 +62,17 @@ impl Latency {
         self.max_ns = self.max_ns.max(other.max_ns());
     }
 
-    /// Returns the packets that were noted since `before`, an earlier state of it. The longest latency is that of all.
+    /// Returns the packets that were noted since `before`, an earlier state of it. The longest latency is that of all. Where `before` is
+    /// none, of which it has more packets somewhere, all were noted since.
     pub fn since(&self, before: &Self) -> Self {
-        let (mut grown, mut earlier) = (Self::default(), Self::default());
-        grown.add(self);
-        earlier.add(before);
-        let taken = grown.histogram.subtract(&earlier.histogram);
-        debug_assert!(taken.is_ok(), "the other is an earlier state");
+        let (mut grown, mut earlier) = (self.clone(), before.clone());
+        grown.enter();
+        earlier.enter();
+        let mut since = grown.histogram.clone();
+        // An error leaves it half-subtracted.
+        if since.subtract(&earlier.histogram).is_ok() {
+            grown.histogram = since;
+        }
         grown
     }
 
@@ -100,5 +104,27 @@ impl Latency {
     /// Returns the packets noted.
     pub fn packets(&self) -> u64 {
         self.histogram.len() + self.last_count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_earlier_state_takes_nothing_away() {
+        let of = |times_ns: &[u64]| {
+            let mut all = Latency::default();
+            times_ns.iter().for_each(|&time_ns| all.record(time_ns));
+            all
+        };
+        let now = of(&[10, 1000, 1000]);
+        for (before, left) in
+            [(of(&[10]), 2), (of(&[10, 1000, 1000]), 0), (of(&[10, 10]), 3), (of(&[500]), 3)]
+        {
+            let mut since = now.since(&before);
+            assert_eq!((since.packets(), since.max_ns()), (left, 1000));
+            assert!(left == 0 || since.quantile_ns(1.0) == 1000);
+        }
     }
 }

@@ -73,6 +73,11 @@ impl Pollers {
         if is_idle { Ok(None) } else { self.host.serve(self.settings, self.cpu, served).map(Some) }
     }
 
+    /// True if it serves a port.
+    pub(crate) fn is_serving(&self) -> bool {
+        lock(&self.state).serving.is_some()
+    }
+
     /// Returns the counters of the thread, if there is one.
     pub(crate) fn counters(&self) -> Option<Arc<PollerCounters>> {
         lock(&self.state).serving.as_ref().and_then(Serving::counters).cloned()

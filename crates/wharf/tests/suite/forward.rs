@@ -48,6 +48,25 @@ fn each_direction_has_disciplines_of_its_own_making() {
     assert_eq!(forward.directions().iter().map(has_stats).collect::<Vec<_>>(), [true, false]);
 }
 
+/// What is left of a port that was unplugged is a part of the sum of its end.
+#[test]
+fn ports_that_come_and_go_leave_little_memory_and_no_poller() {
+    let end = || Port::builder_over(vec![Opened::duplex(wire(&WireSpec::default()).0)], Direction::Both);
+    let settings = ForwardSettings::default();
+    let mut forward = Forward::start([end(), end(), end()], &settings).unwrap();
+    let mut parts = Vec::new();
+    for _ in 0..200 {
+        parts.push(forward.directions()[2].receivers[0].measured());
+        forward.unplug(2);
+        forward.plug(end(), &settings).unwrap();
+    }
+    let kept = parts.iter().filter(|part| part.upgrade().is_some()).count();
+    assert!(kept <= 1, "{kept} of 200 ports are still there");
+    assert_eq!(forward.poller_counters().count(), 3);
+    let summaries = forward.finish(Duration::ZERO);
+    assert_eq!(summaries.iter().map(|one| one.queues.len()).collect::<Vec<_>>(), [1; 4]);
+}
+
 /// True once the run is over, or its receive side has ended with an error, within `time`.
 fn ends_within(forward: &Forward, time: Duration) -> bool {
     let began = Instant::now();

@@ -6,6 +6,8 @@ use crate::watch::running::Running;
 use std::fmt::Write;
 use std::fs;
 use wharf_devices::interfaces::HostInterface;
+use wharf_devices::registry::Registry;
+use wharf_devices::spec::{Kind, Place};
 use wharf_sys::usage;
 
 /// Bounds of the histogram of delays, in microseconds.
@@ -83,12 +85,14 @@ impl Base<'_> {
             "gauge",
             "1 while the interface of a path's end is up and has a carrier.",
         );
-        let ends = paths.iter().flat_map(|path| [(&path.from, path), (&path.to, path)]);
-        for (end, path) in ends.filter_map(|(end, path)| Some((end.as_ref()?, path))) {
-            let name = end.split_once(':').map_or("", |(_, rest)| rest.split(',').next().unwrap_or_default());
-            let Some(interface) = HostInterface::find(name) else { continue };
-            let labels = format!("{},device=\"{}\"", label(path), label_value(end));
-            self.value("wharf_link_up", &labels, f64::from(u8::from(interface.has_carrier)));
+        for path in paths {
+            // A port of a switch is both ends of its direction.
+            let to = path.to.as_ref().filter(|to| path.from.as_ref() != Some(to));
+            for end in path.from.iter().chain(to) {
+                let Some(is_up) = is_link_up(end) else { continue };
+                let labels = format!("{},device=\"{}\"", label(path), label_value(end));
+                self.value("wharf_link_up", &labels, f64::from(u8::from(is_up)));
+            }
         }
         let name = "wharf_qdisc_delay_seconds";
         self.family(
@@ -141,6 +145,17 @@ impl Base<'_> {
     }
 }
 
+/// True if the interface of the device `end` is up and has a carrier; `None` if it has none. One that was deleted is down.
+fn is_link_up(end: &str) -> Option<bool> {
+    let (kind, rest) = end.split_once(':')?;
+    let name = rest.split(',').next().unwrap_or_default();
+    let found = HostInterface::find(name).map(|interface| interface.has_carrier);
+    let is_interface = |known: &&Kind| known.name == kind && matches!(known.place, Place::Interface(_));
+    // A name with escapes is not that of the interface.
+    let is_of_interface = !name.contains('\\') && Registry::default().kinds().iter().any(is_interface);
+    found.or(is_of_interface.then_some(false))
+}
+
 /// Returns the value of a label: without letters that a terminal obeys, and escaped as the format wants it.
 fn label_value(text: &str) -> String {
     plain(text).replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
@@ -174,6 +189,14 @@ pub(super) fn classic(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interface_that_was_deleted_is_down_and_what_is_no_interface_has_no_link() {
+        let ends = ["packet:gone-if0", "xdp:gone-if0", "tap:gone-if0", "vhost-user:gone-if0", "null"];
+        let [packet, xdp, tap, others @ ..] = ends.map(is_link_up);
+        assert_eq!(([packet, xdp, tap], others), ([Some(false); 3], [None; 2]));
+        assert!(is_link_up("packet:lo").is_some());
+    }
 
     #[test]
     fn no_name_of_a_device_breaks_a_scrape() {

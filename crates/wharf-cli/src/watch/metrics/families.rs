@@ -7,7 +7,7 @@ use super::base;
 use crate::plain::plain;
 use crate::watch::board::Board;
 use crate::watch::running::Running;
-use crate::watch::snapshot::BandDelay;
+use crate::watch::snapshot::{BandDelay, bands};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
@@ -57,12 +57,12 @@ impl Families {
         let labels =
             vec![("command".into(), board.command().into()), ("pid".into(), std::process::id().to_string())];
         all.add_gauge(RUN, "", labels, paths.len() as u64);
-        all.measure(None, board.pollers().iter().map(|poller| &**poller as &dyn Measured));
+        all.measure_each(None, board.pollers().iter().map(|poller| &**poller as &dyn Measured));
         let mut pools = Vec::new();
         for path in &paths {
             let is_new = |number: &u8| !pools.contains(number);
             let new: Vec<_> = path.pools.iter().filter(|pool| is_new(&pool.region().number())).collect();
-            all.measure(None, new.iter().map(|&pool| pool as &dyn Measured));
+            new.iter().for_each(|pool| all.measure(&[], *pool));
             pools.extend(path.pools.iter().map(|pool| pool.region().number()));
             all.add_path(path);
         }
@@ -70,10 +70,10 @@ impl Families {
     }
 
     fn add_path(&mut self, path: &Running) {
-        self.measure(Some(&path.path), path.queues.iter().map(|queue| queue.measured()));
+        self.measure_each(Some(&path.path), path.queues.iter().map(|queue| queue.measured()));
         let receivers: Vec<_> =
             path.receivers.iter().filter_map(|receiver| receiver.measured().upgrade()).collect();
-        self.measure(Some(&path.path), receivers.iter().map(|receiver| &**receiver));
+        self.measure_each(Some(&path.path), receivers.iter().map(|receiver| &**receiver));
         let label = |name: &str, value: String| (name.to_string(), value);
         for (number, queue) in path.queues.iter().enumerate() {
             for (name, value) in queue.qdisc_stats() {
@@ -82,7 +82,7 @@ impl Families {
                 self.add_gauge(STATISTIC, "", labels, value);
             }
         }
-        for delay in BandDelay::of(path.delay().by_band) {
+        for delay in BandDelay::of(bands(path.delay())) {
             for (quantile, value) in [("0.5", delay.p50), ("0.99", delay.p99)] {
                 let (band, quantile) = (delay.band.to_string(), quantile.to_string());
                 let labels =
@@ -92,22 +92,26 @@ impl Families {
         }
     }
 
-    /// Adds what `parts` measure, with the label of their path.
-    fn measure<'a>(&mut self, path: Option<&str>, parts: impl Iterator<Item = &'a dyn Measured>) {
-        for part in parts {
-            let mut see = |metric: &Metric<'_>| self.add(metric);
-            let mut walk = Walk::new(&mut see);
-            match path {
-                Some(path) => part.measure(&mut walk.with("path", path)),
-                None => part.measure(&mut walk),
-            }
+    /// Adds what `parts` measure, with their path and their number: several may have one name.
+    fn measure_each<'a>(&mut self, path: Option<&str>, parts: impl Iterator<Item = &'a dyn Measured>) {
+        for (number, part) in parts.enumerate() {
+            let number = number.to_string();
+            let labels: Vec<_> =
+                path.map(|path| ("path", path)).into_iter().chain([("number", &*number)]).collect();
+            self.measure(&labels, part);
         }
     }
 
-    fn add(&mut self, metric: &Metric<'_>) {
+    fn measure(&mut self, labels: &[(&'static str, &str)], part: &dyn Measured) {
+        let mut see = |metric: &Metric<'_>| self.add(labels, metric);
+        part.measure(&mut Walk::new(&mut see));
+    }
+
+    fn add(&mut self, more: &[(&'static str, &str)], metric: &Metric<'_>) {
         let Metric { name, help, unit, kind, labels, value } = *metric;
         // The encoder escapes the rest.
-        let labels = labels.iter().map(|&(name, value)| (name.to_string(), plain(value).into())).collect();
+        let labels =
+            more.iter().chain(labels).map(|&(name, value)| (name.to_string(), plain(value).into())).collect();
         self.family(name, help, unit, kind).values.push((labels, value));
     }
 

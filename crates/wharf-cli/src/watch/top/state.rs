@@ -56,7 +56,11 @@ impl State {
 
     pub(super) fn add(&mut self, snapshot: Snapshot) {
         self.seen += 1;
-        self.series.resize(snapshot.paths.len(), DirectionSeries::default());
+        // Ports of a switch come and go: a curve goes with the name.
+        let before = std::mem::take(&mut self.series);
+        let of = |path: &PathCounters| self.snapshot.paths.iter().position(|one| one.path == path.path);
+        let series = |path| of(path).and_then(|at| before.get(at).cloned()).unwrap_or_default();
+        self.series = snapshot.paths.iter().map(series).collect();
         for (series, path) in self.series.iter_mut().zip(&snapshot.paths).filter(|_| self.seen > 1) {
             series.rate.add(rate(path) as u64);
             series.waited.add(path.recent_delay_ns_by_band.iter().map(|band| band.p99).max().unwrap_or(0));

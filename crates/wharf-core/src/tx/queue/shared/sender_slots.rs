@@ -84,6 +84,11 @@ impl SenderSlots {
         totals
     }
 
+    /// Adds the counters of all senders that there were to those of senders that are gone.
+    pub(crate) fn absorb(&mut self, all: &SenderCounters) {
+        self.past.add(all);
+    }
+
     /// Adds up the counters of senders that are gone, so that a queue used for years stays bounded.
     #[cold]
     fn add_up(&mut self) {
