@@ -7,15 +7,24 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Write, stdin, stdout};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use wharf_devices::pcap::is_standard;
+use wharf_devices::pcap::format::Rotation;
+use wharf_devices::pcap::{is_standard, spare};
 
 /// A file, and the option that names it.
 pub(crate) type Named<'a> = (&'static str, &'a Path);
 
-/// Checks that each of `written` is another file than `read` and the others.
+/// Returns the file that is written first: a name with conversions of `strftime(3)` stands for several if
+/// they take turns.
+pub(crate) fn first_file(path: &Path, takes_turns: bool) -> PathBuf {
+    if takes_turns { Rotation::first_file(path) } else { path.into() }
+}
+
+/// Checks that each of `written` is another file than `read` and the others. No capture goes on in the one
+/// that is read.
 pub(crate) fn check_written(read: Option<Named<'_>>, written: &[Option<Named<'_>>]) -> anyhow::Result<()> {
     let mut before: Vec<(Named<'_>, Identity, &str)> = Vec::new();
     check_standard(read, written)?;
+    read.into_iter().for_each(|(_, path)| spare(path));
     before.extend(read.and_then(|named| Some((named, Identity::of(named.1)?, "is read"))));
     for &named in written.iter().flatten() {
         let Some(identity) = Identity::of(named.1) else { continue };

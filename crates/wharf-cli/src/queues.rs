@@ -86,7 +86,20 @@ fn senders(queues: &[TxQueue]) -> Vec<SenderReport> {
     (0..count).map(report).collect()
 }
 
-/// Rounds to six places: no measurement is more exact.
-fn rounded(number: f64) -> f64 {
-    (number * 1e6).round() / 1e6
+/// Rounds to six places, or to six digits if there would be fewer: no measurement is more exact.
+pub(crate) fn rounded(number: f64) -> f64 {
+    let places = if number > 0.0 { 5 - number.log10().floor() as i32 } else { 0 };
+    let scale = 10f64.powi(places.max(6));
+    (number * scale).round() / scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rounded;
+
+    #[test]
+    fn a_number_keeps_six_digits_however_small() {
+        let numbers = [0.0, 2e-7, 1.234_567_89e-7, 14.880_952_4, 1e9 / 3.0].map(rounded);
+        assert_eq!(numbers, [0.0, 2e-7, 1.234_57e-7, 14.880_952, 333_333_333.333_333]);
+    }
 }

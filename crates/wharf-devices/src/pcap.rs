@@ -27,7 +27,7 @@ pub use stream::{PcapStream, StreamFrame};
 
 use format::PcapError;
 #[doc(hidden)]
-pub use format::{create_file, flush_all};
+pub use format::{create_file, flush_all, shortened, spare};
 pub(crate) use spec::KIND;
 use std::io::ErrorKind;
 use std::path::Path;

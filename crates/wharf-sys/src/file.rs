@@ -6,15 +6,14 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Creates a file that only its owner reads and writes, or empties the one that is there, which keeps its mode. A link is
-/// not followed: another user might have put it there.
+/// Creates a file that only its owner reads and writes, or opens the one that is there, which keeps its mode, to
+/// be written at its end. A link is not followed: another user might have put it there.
 ///
 /// # Errors
 /// Those of `open(2)`; `ELOOP` for a link.
-pub fn create_private(path: &Path) -> io::Result<File> {
+pub fn open_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    let flags = libc::O_NOFOLLOW | libc::O_APPEND;
-    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(flags).open(path)
+    options.append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
 /// Lengthens the pipe `fd` to `bytes` (`F_SETPIPE_SZ`), if it is one and the kernel allows it: its two ends

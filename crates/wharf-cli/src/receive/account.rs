@@ -3,6 +3,7 @@
 use crate::args::ReceiveArgs;
 use crate::counts::Counts;
 use crate::processor::ProcessorTime;
+use crate::queues::rounded;
 use crate::report::{ClassReport, Drops, LatencyReport, PoolReport, Report, RxQueueReport, SenderReport};
 use crate::session::Outcome;
 use crate::verdict::{self, CommandLine, ReceiveFigures, Verdict};
@@ -164,8 +165,7 @@ impl From<Amount> for Rates {
     fn from(amount: Amount) -> Self {
         let Amount { packets, bytes, .. } = amount;
         let seconds = amount.span_ns() as f64 / 1e9;
-        let per_second =
-            |amount: f64| if seconds > 0.0 { (amount / seconds * 1e6).round() / 1e6 } else { 0.0 };
+        let per_second = |amount: f64| if seconds > 0.0 { rounded(amount / seconds) } else { 0.0 };
         let (mpps, gbps) = (per_second(packets as f64 / 1e6), per_second(bytes as f64 * 8.0 / 1e9));
         Self { packets, bytes, seconds, mpps, gbps }
     }

@@ -3,7 +3,7 @@
 use super::account::{Account, ReceiveReport};
 use super::live::{Live, Published};
 use crate::args::{OnGone, OnStall, ReceiveArgs, RecoveryArgs};
-use crate::files::check_written;
+use crate::files::{check_written, first_file};
 use crate::news::{News, treated};
 use crate::output::{self, with_causes};
 use crate::outside::Outside;
@@ -40,8 +40,9 @@ type Receiving = Receiver<Recorder<Published>>;
 pub(super) fn check(args: &ReceiveArgs) -> anyhow::Result<()> {
     check_cpus(&args.cpu)?;
     args.from.check(Direction::Receive).map_err(|error| usage(format!("--from {error}")))?;
-    let written =
-        [args.pcap.as_deref().map(|path| ("--pcap", path)), args.wrap.trace_file(), args.watch.written()];
+    let file = args.pcap.as_deref().map(|path| first_file(path, args.rotate.is_some()));
+    let file = file.as_deref().map(|path| ("--pcap", path));
+    let written = [file, args.wrap.trace_file(), args.watch.written()];
     check_written(args.from.file().map(|path| ("--from", path)), &written)
 }
 

@@ -4,7 +4,7 @@ use super::captured::{captured, check_stream, tell_streamed};
 use super::ends::{Ends, pace};
 use super::traffic::{Traffic, frame_bytes_for};
 use crate::args::{SendArgs, SmallQueues, WhenFull};
-use crate::files::check_written;
+use crate::files::{check_written, first_file};
 use crate::session::check_cpus;
 use crate::signals::Signals;
 use crate::usage;
@@ -15,6 +15,7 @@ use wharf_core::engine::Batching;
 use wharf_core::random::SplitMix64;
 use wharf_core::small_queue::SMALL_QUEUE_BYTES;
 use wharf_devices::pcap::TOO_LONG;
+use wharf_devices::pcap::format::Rotation;
 use wharf_devices::registry::Registry;
 use wharf_devices::spec::{Direction, Kind, QueueLayout};
 use wharf_tools::traffic::{GeneratorSpec, Pace, Sizes, Skipped};
@@ -61,7 +62,10 @@ impl<'a> Plan<'a> {
         check_echo(args, registry)?;
         check_stream(args)?;
         let read = args.pcap.as_deref().map(|path| ("--pcap", path));
-        let to = args.to.file().map(|path| ("--to", path));
+        let takes_turns =
+            args.to.kind().name == "pcap" && matches!(Rotation::of(args.to.options()), Ok(Some(_)));
+        let to = args.to.file().map(|path| first_file(path, takes_turns));
+        let to = to.as_deref().map(|path| ("--to", path));
         check_written(read, &[to, args.wrap.trace_file(), args.watch.written()])?;
         let ends = Ends::new(args)?;
         let (what, traffic) = match &args.pcap {

@@ -127,13 +127,15 @@ fn tell_endless(plan: &Plan, name: &str) {
 }
 
 /// Prints a note if the process did not run for a while. The summary has the other pauses.
-fn tell_pauses(pauses: &Pauses) {
+fn tell_pauses(pauses: &Pauses, catch_up: Duration) {
     let Pause { count, total_ns, max_ns } = pauses.process;
     if max_ns >= TOLD_PAUSE_NS {
         let (times, total) = (if count == 1 { "once" } else { "several times" }, total_ns as f64 / 1e9);
-        note(&format!(
-            "this process did not run {times}, for {total:.1} s in all: what was due then is not sent as one burst, but later"
-        ));
+        let then = match catch_up >= Duration::from_nanos(max_ns) {
+            true => "was sent at once as it ran again",
+            false => "is not sent as one burst, but later",
+        };
+        note(&format!("this process did not run {times}, for {total:.1} s in all: what was due then {then}"));
     }
 }
 
@@ -246,7 +248,7 @@ fn send(
     let driven = driven?;
     let first_ns = driven.iter().filter(|driven| driven.packets > 0).map(|driven| driven.first_ns).min();
     let pauses = driven.iter().map(|driven| driven.pauses).max_by_key(Pauses::total_ns).unwrap_or_default();
-    tell_pauses(&pauses);
+    tell_pauses(&pauses, plan.args.catch_up);
     let Settled { end_ns, given_up, lost, short_share, unrefused_seconds } = supervisor.settle();
     let host_queue = sending.host_queue.as_ref().and_then(HostQueue::report);
     let span_ns = end_ns.saturating_sub(first_ns.unwrap_or(end_ns));

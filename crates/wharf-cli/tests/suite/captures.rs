@@ -333,3 +333,38 @@ fn full_disk_leaves_whole_packets_and_reports_the_missing() {
         assert_eq!(packets_in(&out), sent, "{line}");
     }
 }
+
+#[test]
+fn a_capture_that_is_read_is_not_written_by_any_name() {
+    let folder = Folder::new();
+    let sample = std::fs::read(SAMPLE).unwrap();
+    let [out, next, of_year] = ["out.pcap", "out-1.pcap", "cap%.pcap"].map(|name| text(&folder.path(name)));
+    [&next, &of_year].into_iter().for_each(|path| std::fs::write(path, &sample).unwrap());
+    let from = format!("pcap:{next}");
+    let done = wharf(&["receive", "--from", &from, "--pcap", &out, "--rotate", "size=4k", "--json"]);
+    assert_eq!((done.code, std::fs::read(&next).unwrap() == sample), (Some(0), true), "{done:?}");
+    let further = |at: &u64| text(&folder.path(&format!("out-{at}.pcap")));
+    let last = (2..).take_while(|at| std::fs::exists(further(at)).unwrap()).last().unwrap();
+    let there = packets_in(&out) + packets_in(&further(&2)) + packets_in(&further(&last));
+    assert!(there > 3 && last > 100, "{there} in three of {last}");
+    let to = format!("pcap:{},every=1h", text(&folder.path("cap%%.pcap")));
+    let done = wharf(&["send", "--pcap", &of_year, "--to", &to]);
+    assert!(done.code == Some(2) && done.line().contains("it is the same file"), "{done:?}");
+    assert!(std::fs::read(&of_year).unwrap() == sample);
+}
+
+#[test]
+fn a_capture_goes_on_in_its_file_where_the_next_cannot_be_made() {
+    let folder = Folder::new();
+    let out = text(&folder.path("out.pcap"));
+    std::fs::create_dir(folder.path("out-1.pcap")).unwrap();
+    let (from, to) = (format!("pcap:{SAMPLE}"), format!("pcap:{out},size=4k"));
+    let received = wharf(&["receive", "--from", &from, "--pcap", &out, "--rotate", "size=4k", "--json"]);
+    let all = received.json()["packets"].as_u64().unwrap();
+    assert_eq!(packets_in(&out), all);
+    let sent = wharf(&["send", "--pcap", SAMPLE, "--loop", "1", "--to", &to, "--json"]);
+    assert_eq!((sent.json()["sent"].as_u64(), packets_in(&out)), (Some(all), all));
+    for done in [received, sent] {
+        assert!(done.code == Some(1) && done.stderr.contains("is a directory"), "{done:?}");
+    }
+}

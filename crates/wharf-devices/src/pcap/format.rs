@@ -42,6 +42,7 @@
 //! is the two functions below that take the headers apart.
 
 mod blocks;
+mod create;
 mod error;
 mod input;
 mod link;
@@ -51,6 +52,8 @@ mod reader;
 mod rotation;
 mod writer;
 
+#[doc(hidden)]
+pub use create::{create_file, spare};
 #[doc(hidden)]
 pub use error::displayed;
 pub use error::{Fault, PcapError};
@@ -64,7 +67,7 @@ pub use reader::{PcapReader, parse_bytes};
 pub use rotation::{ROTATION_KEYS, Rotation};
 pub use writer::PcapWriter;
 #[doc(hidden)]
-pub use writer::{create_file, flush_all};
+pub use writer::{flush_all, shortened};
 
 /// The longest record read or written, in bytes; libpcap's limit.
 pub const SNAP_LEN_MAX: u32 = 262_144;

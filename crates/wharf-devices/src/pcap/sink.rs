@@ -150,9 +150,11 @@ impl<W: Write> PcapSink<W> {
         let time_ns = meta.stamp_ns().unwrap_or(now_ns);
         match writer.write(time_ns, chunks, frame.len_bytes()) {
             Ok(()) => {
+                let trouble = writer.take_trouble();
                 if matches!(self.error, ErrorOnce::Reported) {
                     self.error = ErrorOnce::None;
                 }
+                trouble.into_iter().for_each(|error| _ = self.note(error));
                 Ok(())
             }
             Err(error) => Err(self.note(error)),

@@ -236,3 +236,71 @@ fn a_capture_goes_on_in_other_files_and_the_newest_stay() {
         assert_eq!(found, numbers, "{name}");
     }
 }
+
+/// A writer that goes on in another file after 4 KiB, and a frame of 1400 bytes for it.
+fn rotating(path: &Path) -> PcapWriter {
+    let rotation = Some(Rotation::parse("size=4k").unwrap());
+    PcapWriter::create(path, PcapOptions { rotation, ..PcapOptions::default() }).unwrap()
+}
+
+fn write(writer: &mut PcapWriter, seconds: u64) -> Result<(), PcapError> {
+    writer.write(seconds * 1_000_000_000, [&[7; 1400][..]], 1400)
+}
+
+fn packets_in(path: &Path) -> usize {
+    parse_bytes(&std::fs::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn a_file_that_is_read_is_never_emptied() {
+    let scratch = Scratch::new();
+    let [read, first] = ["out-1.pcap", "out.pcap"].map(|name| scratch.file(name));
+    std::fs::write(&read, b"of others").unwrap();
+    spare(&read);
+    let refused = PcapWriter::create(&read, PcapOptions::default()).unwrap_err().to_string();
+    assert!(refused.contains("is a file that is read"), "{refused}");
+    let mut writer = rotating(&first);
+    (0..4).for_each(|at| write(&mut writer, at).unwrap());
+    writer.finish().unwrap();
+    assert_eq!(std::fs::read(&read).unwrap(), b"of others");
+    assert_eq!([first, scratch.file("out-2.pcap")].map(|path| packets_in(&path)), [3, 1]);
+}
+
+#[test]
+fn a_capture_goes_on_in_its_file_while_there_is_no_other() {
+    let scratch = Scratch::new();
+    let (path, next) = (scratch.file("x.pcap"), scratch.file("x-1.pcap"));
+    std::fs::create_dir(&next).unwrap();
+    let mut writer = rotating(&path);
+    let troubles: Vec<bool> =
+        (0..6).map(|at| write(&mut writer, at).map(|()| writer.take_trouble().is_some()).unwrap()).collect();
+    assert_eq!(troubles, [false, false, false, true, false, false], "it is told once");
+    std::fs::remove_dir(&next).unwrap();
+    write(&mut writer, 7).unwrap();
+    writer.finish().unwrap();
+    assert_eq!([path, next].map(|path| packets_in(&path)), [6, 1]);
+}
+
+#[test]
+fn a_file_that_another_program_emptied_begins_anew_and_one_that_it_writes_is_left() {
+    let scratch = Scratch::new();
+    let path = scratch.file("x.pcap");
+    let mut ours = PcapWriter::create(&path, PcapOptions::default()).unwrap();
+    (0..3).for_each(|at| write(&mut ours, at).unwrap());
+    ours.flush().unwrap();
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+    write(&mut ours, 3).unwrap();
+    ours.flush().unwrap();
+    assert_eq!(packets_in(&path), 1);
+    let mut theirs = PcapWriter::create(&path, PcapOptions::default()).unwrap();
+    write(&mut ours, 4).unwrap();
+    let error = ours.flush().unwrap_err().to_string();
+    assert!(
+        error.contains("another program has made the file shorter, or writes it, too: it has 24 bytes"),
+        "{error}"
+    );
+    assert!(ours.finish().is_err());
+    write(&mut theirs, 5).unwrap();
+    theirs.finish().unwrap();
+    assert_eq!(packets_in(&path), 1, "it is its own");
+}

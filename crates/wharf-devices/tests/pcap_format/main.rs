@@ -14,7 +14,7 @@ use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 use wharf_devices::pcap::format::{
     ByteOrder, FileFormat, INTERFACES_MAX, PcapError, PcapOptions, PcapReader, PcapWriter, Record,
-    Resolution, Rotation, SNAP_LEN_MAX, flush_all, parse_bytes,
+    Resolution, Rotation, SNAP_LEN_MAX, flush_all, parse_bytes, spare,
 };
 
 /// A little-endian microsecond file, put together field by field and not by the

@@ -180,7 +180,6 @@ fn new_writer(
 ) -> Result<PcapWriter<Handoff>, DeviceError> {
     let writer = PcapWriter::new(sink, name, PcapOptions::default());
     let mut writer = writer.map_err(|error| device_error(name, error))?;
-    writer.watch_len(Handoff::len_bytes);
     let started = start(writer.sink_mut(), counts.clone());
     started.map_err(io_fault(name, "cannot start a thread"))?;
     Ok(writer)

@@ -1,13 +1,14 @@
 //! Hand-off from the path to the disk: a thread writes chunks of whole records.
 
 use super::TraceCounts;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use wharf_devices::pcap::format::{ByteOrder, FileFormat, records_in};
+use wharf_devices::pcap::shortened;
 
 /// Most bytes that wait for the disk: more than a tenth of a second of 1 Gbit/s, and little beside a pool.
 const WAITING_BYTES_MAX: usize = 16 << 20;
@@ -19,16 +20,14 @@ pub(super) struct Handoff {
     thread: Option<(Sender<Vec<u8>>, JoinHandle<()>)>,
     state: Arc<State>,
     format: FileFormat,
-    /// Bytes written before the thread had the file.
-    head_bytes: u64,
-    /// The file once more, to see its length.
-    watched: Option<File>,
+    /// What was written before the thread had the file: its header.
+    head: Vec<u8>,
     /// Takes everything, however much waits.
     patient: bool,
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     waiting_bytes: AtomicUsize,
     broken: AtomicBool,
 }
@@ -36,18 +35,14 @@ struct State {
 impl Handoff {
     /// Makes one that writes to the file itself until [`Handoff::start`]: a file that cannot be written then shows at the start.
     pub(super) fn direct(file: File, format: FileFormat) -> Self {
-        let watched = file.try_clone().ok().filter(|file| file.metadata().is_ok_and(|of| of.is_file()));
-        let (file, state) = (Some(file), Arc::default());
-        Self { file, thread: None, state, format, head_bytes: 0, watched, patient: false }
-    }
-
-    /// Returns the bytes of the file and of what waits for it, if it is one, and has not failed: what is
-    /// missed then is in neither.
-    pub(super) fn len_bytes(&self) -> Option<u64> {
-        // In this order: what waits no more is in the file, or has failed.
-        let waiting_bytes = self.state.waiting_bytes.load(Acquire) as u64;
-        let len_bytes = self.watched.as_ref()?.metadata().ok()?.len() + waiting_bytes;
-        (!self.is_broken()).then_some(len_bytes)
+        Self {
+            file: Some(file),
+            thread: None,
+            state: Arc::default(),
+            format,
+            head: Vec::new(),
+            patient: false,
+        }
     }
 
     /// Hands all further chunks to a thread.
@@ -63,8 +58,8 @@ impl Handoff {
         &mut self, disk: impl Disk + Send + 'static, counts: Arc<TraceCounts>,
     ) -> io::Result<()> {
         let (chunks, theirs) = channel();
-        let (state, format, head_bytes) = (self.state.clone(), self.format, self.head_bytes);
-        let run = move || write_all(disk, &theirs, &state, &counts, format, head_bytes);
+        let (state, format, head) = (self.state.clone(), self.format, std::mem::take(&mut self.head));
+        let run = move || write_all(disk, &theirs, &state, &counts, format, &head);
         self.thread = Some((chunks, thread::Builder::new().name("wharf-trace".into()).spawn(run)?));
         Ok(())
     }
@@ -100,7 +95,7 @@ impl Write for Handoff {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(file) = &mut self.file {
             let written = file.write(bytes)?;
-            self.head_bytes += written as u64;
+            self.head.extend_from_slice(&bytes[..written]);
             return Ok(written);
         }
         let Some((chunks, _)) = &self.thread else { return Err(ErrorKind::BrokenPipe.into()) };
@@ -118,14 +113,15 @@ impl Write for Handoff {
 }
 
 /// Writes chunk after chunk. After the first error it counts their records as missed.
-fn write_all(
+pub(super) fn write_all(
     mut disk: impl Disk, chunks: &Receiver<Vec<u8>>, state: &State, counts: &TraceCounts, format: FileFormat,
-    head_bytes: u64,
+    head: &[u8],
 ) {
-    let mut written_bytes = head_bytes;
+    let mut written_bytes = head.len() as u64;
     for chunk in chunks {
         if !state.broken.load(Relaxed) {
-            match disk.write_all(&chunk) {
+            match begin_anew_if_cut(&mut disk, &mut written_bytes, head).and_then(|()| disk.write_all(&chunk))
+            {
                 Ok(()) => written_bytes += chunk.len() as u64,
                 Err(error) => {
                     counts.fail(error);
@@ -139,20 +135,41 @@ fn write_all(
             // Chunks are of whole records, as `PcapOptions::default` has them written.
             counts.miss(records_in(format, ByteOrder::Little, &chunk).1);
         }
-        state.waiting_bytes.fetch_sub(chunk.len(), Release);
+        state.waiting_bytes.fetch_sub(chunk.len(), Relaxed);
+    }
+}
+
+/// Has a file that another program emptied (`copytruncate` of logrotate(8)) begin anew, with its header.
+fn begin_anew_if_cut(disk: &mut impl Disk, written_bytes: &mut u64, head: &[u8]) -> io::Result<()> {
+    match disk.len_bytes().filter(|len_bytes| len_bytes < written_bytes) {
+        None => Ok(()),
+        Some(0) => {
+            *written_bytes = 0;
+            disk.write_all(head)?;
+            *written_bytes = head.len() as u64;
+            Ok(())
+        }
+        Some(len_bytes) => Err(shortened(len_bytes)),
     }
 }
 
 /// A file, or a test's disk.
 pub(super) trait Disk: Write {
+    /// Returns its length, if it is a regular file.
+    fn len_bytes(&self) -> Option<u64>;
+
     /// Cuts it to `len_bytes`, if that is possible.
     fn cut(&mut self, len_bytes: u64);
 }
 
 impl Disk for File {
+    fn len_bytes(&self) -> Option<u64> {
+        self.metadata().ok().filter(Metadata::is_file).map(|of| of.len())
+    }
+
     fn cut(&mut self, len_bytes: u64) {
         // Anything but a regular file stays as it is, and one that another program has cut.
-        if self.metadata().is_ok_and(|of| of.len() > len_bytes) {
+        if Disk::len_bytes(self).is_some_and(|is_bytes| is_bytes > len_bytes) {
             let _ = self.set_len(len_bytes);
         }
     }

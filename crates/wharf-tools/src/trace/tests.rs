@@ -1,4 +1,4 @@
-use super::handoff::{Disk, Handoff};
+use super::handoff::{Disk, Handoff, State, write_all};
 use super::*;
 use std::io::{self, Write};
 use std::sync::Mutex;
@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use wharf_core::pool::PagePool;
 use wharf_devices::null::Null;
-use wharf_devices::pcap::format::FileFormat;
+use wharf_devices::pcap::format::{FileFormat, PcapOptions, PcapWriter};
 
 /// A clock that stands still.
 #[derive(Debug)]
@@ -41,6 +41,10 @@ impl Write for Slow {
 }
 
 impl Disk for Slow {
+    fn len_bytes(&self) -> Option<u64> {
+        None
+    }
+
     fn cut(&mut self, len_bytes: u64) {
         self.bytes.lock().unwrap().truncate(len_bytes as usize - 24);
     }
@@ -150,6 +154,30 @@ fn a_file_that_was_cut_begins_anew() {
     file.leave().unwrap();
     assert_eq!(wharf_devices::pcap::format::PcapReader::open(&path).unwrap().snap_len(), 262_144);
     std::fs::remove_file(&path).unwrap();
+}
+
+/// The frames of a chunk that waited as the file was emptied are in it, and no frame is missed; one that was
+/// made shorter is another program's.
+#[test]
+fn a_file_that_is_cut_while_chunks_wait_begins_anew() {
+    let mut bytes = Vec::new();
+    let mut writer = PcapWriter::new(&mut bytes, "x", PcapOptions::default()).unwrap();
+    (0..2).for_each(|_| writer.write(1, [&[7; 1000][..]], 1000).unwrap());
+    writer.finish().unwrap();
+    let (head, records) = bytes.split_at(24);
+    for (left_bytes, missed) in [(0, 0), (10, 2)] {
+        let path = std::env::temp_dir().join(format!("wharf-waits-{}.pcap", std::process::id()));
+        let disk = std::fs::File::options().create(true).append(true).open(&path).unwrap();
+        disk.set_len(left_bytes).unwrap();
+        let ((chunks, theirs), counts) = (channel(), TraceCounts::default());
+        chunks.send(records.to_vec()).unwrap();
+        drop(chunks);
+        write_all(disk, &theirs, &State::default(), &counts, FileFormat::Pcap, head);
+        let there = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let want_bytes = if missed == 0 { bytes.len() as u64 } else { left_bytes };
+        assert_eq!((there.len() as u64, counts.missed()), (want_bytes, missed));
+    }
 }
 
 #[test]

@@ -12,8 +12,8 @@ use serde::Serialize;
 /// pause.
 pub const PAUSE_NS: u64 = 100_000_000;
 
-/// The pauses of a sender: times longer than [`Drive::catch_up_ns`] in which frames came to be due and none
-/// was sent, by cause.
+/// The pauses of a sender: times longer than [`PAUSE_NS`], or [`Drive::catch_up_ns`] if that is shorter, in
+/// which frames came to be due and none was sent, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Pauses {
     /// The thread did not run: the process was stopped, or other work had its processor.
@@ -121,7 +121,7 @@ impl Due {
     pub(super) fn resume(&mut self, now_ns: u64, waits: impl FnOnce() -> u64) {
         let gap_ns = now_ns.saturating_sub(self.wait.1);
         let late_ns = now_ns.saturating_sub(self.next_ns);
-        if gap_ns.min(late_ns) > self.catch_up_ns {
+        if gap_ns.min(late_ns) > self.catch_up_ns.min(PAUSE_NS) {
             self.pause(gap_ns, late_ns, waits());
         }
     }
@@ -133,11 +133,13 @@ impl Due {
             Between::Process | Between::Device { .. } => &mut self.pauses.process,
             Between::Source => &mut self.pauses.source,
         };
+        // Before the next frame was due, the silence of a source is its own.
+        let hole_ns = if self.wait.0 == Between::Source { gap_ns.min(late_ns) } else { gap_ns };
         let Pause { count, total_ns, max_ns } = *pause;
-        *pause = Pause { count: count + 1, total_ns: total_ns + gap_ns, max_ns: max_ns.max(gap_ns) };
+        *pause = Pause { count: count + 1, total_ns: total_ns + hole_ns, max_ns: max_ns.max(hole_ns) };
         // A frame may be later than the pause was long: of a capture whose time steps back, or at a rate that
         // is too high.
-        let moved_ns = (late_ns - self.catch_up_ns).min(gap_ns);
+        let moved_ns = late_ns.saturating_sub(self.catch_up_ns).min(gap_ns);
         (self.moved_ns, self.next_ns) = (self.moved_ns + moved_ns, self.next_ns + moved_ns);
     }
 

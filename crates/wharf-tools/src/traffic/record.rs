@@ -68,6 +68,7 @@ impl<C: Check> Recorder<C> {
                 .err()
                 .into_iter()
                 .for_each(|error| self.fail(error));
+            self.error = self.error.or_else(|| writer.take_trouble());
         }
         (self.check, self.error)
     }

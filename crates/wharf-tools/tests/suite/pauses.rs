@@ -218,7 +218,8 @@ fn what_is_caught_up_with_is_as_much_as_was_asked_for() {
         let run =
             |catch_up_ns| Run { catch_up_ns, stops: vec![(1000 * MS, 300 * MS)], ..Run::at(pace) }.run();
         let (left_ns, driven) = run(u64::MAX);
-        assert_eq!((driven.pauses, left_ns[3999] / MS), (Pauses::default(), 3999), "{pace:?}: all of it");
+        assert!(are(driven.pauses.process, 1, 300 * MS), "{pace:?}: the hole is there: {:?}", driven.pauses);
+        assert_eq!(left_ns[3999] / MS, 3999, "{pace:?}: all of it");
         let (left_ns, driven) = run(10 * MS);
         let last_ms = left_ns[3999] / MS;
         assert!(driven.pauses.process.count == 1 && (4269..=4291).contains(&last_ms), "{pace:?}: {last_ms}");
@@ -244,6 +245,16 @@ fn a_stream_that_comes_late_leaves_at_its_rate() {
         assert!(most_in_10_ms(&left_ns) <= BURST_MAX, "{pace:?}: {}", most_in_10_ms(&left_ns));
         assert!(are(driven.pauses.source, 1, 2000 * MS), "{pace:?}: {:?}", driven.pauses);
     }
+}
+
+#[test]
+fn a_pause_of_a_stream_begins_when_a_frame_is_due() {
+    // After a gap of 2 s in the capture, its next frame comes 1 s late.
+    let stamp_ns = |frame| frame * GAP_NS + if frame >= 1000 { 2000 * MS } else { 0 };
+    let comes_ns = |frame| if frame >= 1000 { 4000 * MS } else { 0 };
+    let (_, driven) = Run { stamp_ns, comes_ns, ..Run::at(Pace::ORIGINAL) }.run();
+    let Pause { count, total_ns, .. } = driven.pauses.source;
+    assert!(count == 1 && (1000..=1025).contains(&(total_ns / MS)), "{:?}", driven.pauses);
 }
 
 #[test]

@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 use std::fs::remove_file;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use super::create::is_spared_at;
 use wharf_core::options::{Key, OptionError, Options, split};
 use wharf_sys::clock::{local_time, realtime_ns};
 
@@ -67,6 +69,12 @@ impl Rotation {
             (false, Some(_)) => Err(options.fault("files: say size=SIZE or every=TIME, too")),
         }
     }
+
+    /// Returns the first file of a name that has conversions, as of now.
+    #[doc(hidden)]
+    pub fn first_file(pattern: &Path) -> PathBuf {
+        name_at(&pattern.to_string_lossy(), realtime_ns()).into()
+    }
 }
 
 /// The files of a capture.
@@ -83,6 +91,8 @@ pub(super) struct Turns {
     due_ns: Option<u64>,
     /// The latest time at which a file has begun, ns.
     newest_ns: u64,
+    /// The name of the first file, and the end of its time: packets may be older, and come to it later.
+    first: (String, u64),
     /// When the next file is tried again, ns, after it could not be made.
     again_ns: Option<u64>,
 }
@@ -94,6 +104,8 @@ pub(super) struct Next {
     name: String,
     number: u64,
     ts_ns: u64,
+    /// The time that its name has.
+    newest_ns: u64,
 }
 
 impl Turns {
@@ -102,10 +114,14 @@ impl Turns {
         let pattern = pattern.to_string_lossy().into_owned();
         let (files, last, number) = (VecDeque::new(), String::new(), 0);
         let (due_ns, again_ns) = (None, None);
-        let mut turns = Self { rotation, pattern, files, last, number, due_ns, newest_ns: 0, again_ns };
-        turns.begin(turns.next(realtime_ns()));
+        let (newest_ns, ts_ns) = (0, realtime_ns());
+        let name = name_at(&pattern, ts_ns);
+        let first = (name.clone(), 0);
+        let mut turns = Self { rotation, pattern, files, last, number, due_ns, newest_ns, first, again_ns };
+        turns.first.1 = ts_ns.saturating_add(turns.every_ns().min(STEP_BACK_NS_MAX / 2));
+        turns.begin(Next { path: name.clone().into(), name, number, ts_ns, newest_ns });
         // Packets may be older: those of a capture that is read.
-        (turns.due_ns, turns.newest_ns) = (None, 0);
+        turns.due_ns = None;
         turns
     }
 
@@ -116,7 +132,7 @@ impl Turns {
 
     /// True if the next packet, of `ts_ns`, is for another file than the one of `len_bytes`.
     pub(super) fn is_due(&mut self, len_bytes: u64, ts_ns: u64) -> bool {
-        let every_ns = self.rotation.every.map_or(u64::MAX, |every| every.as_nanos() as u64);
+        let every_ns = self.every_ns();
         let due_ns = *self.due_ns.get_or_insert(ts_ns.saturating_add(every_ns));
         // A clock that was set back would let the file grow for as long.
         let is_set_back = self.rotation.every.is_some() && ts_ns < due_ns.saturating_sub(2 * every_ns);
@@ -131,40 +147,53 @@ impl Turns {
         self.again_ns = Some(ts_ns.saturating_add(AGAIN_NS));
     }
 
+    fn every_ns(&self) -> u64 {
+        self.rotation.every.map_or(u64::MAX, |every| every.as_nanos() as u64)
+    }
+
     /// Returns the file that begins at `ts_ns`. A small step back of the clock gives no name anew: that would
-    /// empty a file of this run.
+    /// empty a file of this run. Nor does it empty one that is read.
     pub(super) fn next(&self, ts_ns: u64) -> Next {
         let is_back = (self.newest_ns.saturating_sub(STEP_BACK_NS_MAX)..self.newest_ns).contains(&ts_ns);
-        let name_ns = if is_back { self.newest_ns } else { ts_ns };
-        let name = match self.pattern.contains('%') {
-            true => {
-                local_time(&self.pattern, name_ns / 1_000_000_000).unwrap_or_else(|| self.pattern.clone())
-            }
-            false => self.pattern.clone(),
-        };
-        if name != self.last {
-            return Next { path: name.clone().into(), name, number: 0, ts_ns };
-        }
-        let (path, number) = (Path::new(&name), self.number + 1);
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        let end = path.extension().map_or(String::new(), |end| format!(".{}", end.to_string_lossy()));
-        let path = path.with_file_name(format!("{stem}-{number}{end}"));
-        Next { path, name, number, ts_ns }
+        let newest_ns = if is_back { self.newest_ns } else { ts_ns };
+        let name = name_at(&self.pattern, newest_ns);
+        let is_first = self.first.0 == name && ts_ns < self.first.1;
+        let from = if name == self.last { self.number + 1 } else { u64::from(is_first) };
+        let numbered = (from..).map(|number| (number, numbered(Path::new(&name), number)));
+        let free = { numbered }.find(|(_, path)| !is_spared_at(path));
+        let (number, path) = free.unwrap_or_default();
+        Next { path, name, number, ts_ns, newest_ns }
     }
 
     /// Notes that the file has begun, and removes the oldest. One whose name came back is the new one.
     pub(super) fn begin(&mut self, next: Next) {
-        let Next { path, name, number, ts_ns } = next;
+        let Next { path, name, number, ts_ns, newest_ns } = next;
         self.files.retain(|file| *file != path);
         self.files.push_back(path);
         (self.last, self.number, self.again_ns) = (name, number, None);
-        self.newest_ns = ts_ns;
+        self.newest_ns = newest_ns;
         self.due_ns = self.rotation.every.map(|every| ts_ns.saturating_add(every.as_nanos() as u64));
         while self.rotation.files.is_some_and(|most| self.files.len() > most) {
             // Another program may have taken it away.
             self.files.pop_front().into_iter().for_each(|path| _ = remove_file(path));
         }
     }
+}
+
+/// Returns the name of a file that begins at `ts_ns`.
+fn name_at(pattern: &str, ts_ns: u64) -> String {
+    let name = pattern.contains('%').then(|| local_time(pattern, ts_ns / 1_000_000_000)).flatten();
+    name.unwrap_or_else(|| pattern.into())
+}
+
+/// Puts a number before the end of a name, unless it is 0.
+fn numbered(path: &Path, number: u64) -> PathBuf {
+    if number == 0 {
+        return path.into();
+    }
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let end = path.extension().map_or(String::new(), |end| format!(".{}", end.to_string_lossy()));
+    path.with_file_name(format!("{stem}-{number}{end}"))
 }
 
 #[cfg(test)]
@@ -188,6 +217,15 @@ mod tests {
         let want = ["no-folder/7.x", "no-folder/7-1.x", "no-folder/9.x", "no-folder/9-1.x"];
         assert_eq!(names, want.map(PathBuf::from), "a step back gives no name anew");
         assert_eq!(begun(&mut by_time, 10 * S), Path::new("no-folder/10.x"));
+        let mut by_size = turns("no-folder/%s.x", "size=4k");
+        let names = [80, 90, 81, 83].map(|tenths| begun(&mut by_size, tenths * S / 10));
+        let want = ["no-folder/8.x", "no-folder/9.x", "no-folder/9-1.x", "no-folder/9-2.x"];
+        assert_eq!(names, want.map(PathBuf::from), "nor do further packets of that time");
+        let mut old = turns("%Y", "every=1s");
+        let (first, now_ns) = (old.path().to_path_buf(), realtime_ns());
+        let names = [4_000_000 * S, now_ns].map(|ts_ns| begun(&mut old, ts_ns));
+        let numbered = PathBuf::from(format!("{}-1", first.display()));
+        assert_eq!(names, ["1970".into(), numbered], "the first file has older packets than its name");
     }
 
     fn begun(turns: &mut Turns, ts_ns: u64) -> PathBuf {

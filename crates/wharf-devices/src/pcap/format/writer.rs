@@ -1,15 +1,13 @@
 //! Writing a capture, one packet at a time.
 
-use std::fs::{self, File, Metadata};
+mod files;
+
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use wharf_sys::file::create_private;
-
 use super::blocks;
-use super::error::{displayed, kind_name};
+use super::error::displayed;
 use super::options::{FileFormat, PcapOptions, header_bytes, records_in};
 use super::rotation::Turns;
 use super::{Fault, FileHeader, PcapError, RecordHeader, effective_snap_len};
@@ -52,6 +50,8 @@ pub struct PcapWriter<W: Write = File> {
     /// Whole records, not yet written; less than [`WRITE_BUFFER_BYTES`] and one
     /// record.
     pending: Vec<u8>,
+    /// Bytes of the file's head at their start: no record.
+    head_bytes: usize,
     /// Bytes of the first of them that the sink has already.
     begun_bytes: usize,
     written_bytes: u64,
@@ -65,70 +65,18 @@ pub struct PcapWriter<W: Write = File> {
     has_ended: bool,
     /// Its files, if there are to be several, and how it goes on in the next.
     turns: Option<Turns>,
-    turn: fn(&mut Self, u64) -> Result<(), PcapError>,
+    turn: fn(&mut Self, u64),
+    /// Why it does not go on in the next.
+    trouble: Trouble,
 }
 
-impl PcapWriter {
-    /// Creates a file, or empties the one that is there, and writes the header.
-    ///
-    /// Besides regular files, character devices such as `/dev/null` are taken.
-    /// Directories, fifos (which wait for a reader), sockets, block devices and
-    /// links are not. A new file is its owner's alone: it holds traffic.
-    ///
-    /// # Errors
-    ///
-    /// If the path names one of those, or creating or writing the file fails.
-    pub fn create(path: &Path, options: PcapOptions) -> Result<Self, PcapError> {
-        Self::create_of(path, options, INTERFACE)
-    }
-
-    /// Works like [`Self::create`], for packets of `interface`, whose name is in a pcapng file.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::create`].
-    pub fn create_of(path: &Path, options: PcapOptions, interface: &str) -> Result<Self, PcapError> {
-        let turns = options.rotation.map(|rotation| Turns::new(rotation, path));
-        let path = turns.as_ref().map_or(path, Turns::path);
-        let mut writer = Self::new_of(create_file(path)?, &path.to_string_lossy(), options, interface)?;
-        (writer.turns, writer.turn) = (turns, Self::turn);
-        // Another kind of file stays unchanged.
-        writer.cut = |file, len_bytes| file.set_len(len_bytes).is_ok();
-        writer.len_bytes = |file| file.metadata().ok().filter(Metadata::is_file).map(|of| of.len());
-        Ok(writer)
-    }
-
-    /// Goes on in another file, if the packet of `ts_ns` is for one.
-    fn turn(&mut self, ts_ns: u64) -> Result<(), PcapError> {
-        let len_bytes = self.whole_bytes() + self.pending.len() as u64;
-        let Some(turns) = &mut self.turns else { return Ok(()) };
-        if !turns.is_due(len_bytes, ts_ns) {
-            return Ok(());
-        }
-        let next = turns.next(ts_ns);
-        // While there is no other file, this one goes on.
-        let sink = create_file(&next.path).inspect_err(|_| turns.put_off(ts_ns))?;
-        self.end()?;
-        (self.sink, self.name) = (sink, displayed(&next.path.to_string_lossy()));
-        if let Some(turns) = &mut self.turns {
-            turns.begin(next);
-        }
-        (self.has_ended, self.written_bytes, self.packets) = (false, 0, 0);
-        self.pending.extend_from_slice(&self.head);
-        self.write_pending()
-    }
-}
-
-/// Creates a file, or empties the one that is there; see [`PcapWriter::create`].
-pub fn create_file(path: &Path) -> Result<File, PcapError> {
-    let name = displayed(&path.to_string_lossy());
-    if let Ok(kind) = fs::symlink_metadata(path).map(|metadata| metadata.file_type())
-        && !kind.is_file()
-        && !kind.is_char_device()
-    {
-        return Err(PcapError::NotRegular { file: name, kind: kind_name(kind), verb: "writes" });
-    }
-    create_private(path).map_err(|cause| PcapError::Open { file: name, cause })
+/// Why a capture does not go on in another file: told once.
+#[derive(Debug, Default)]
+enum Trouble {
+    #[default]
+    None,
+    Due(PcapError),
+    Told,
 }
 
 impl<W: Write> PcapWriter<W> {
@@ -156,6 +104,7 @@ impl<W: Write> PcapWriter<W> {
             format,
             header,
             pending: head.clone(),
+            head_bytes: head.len(),
             head,
             packets: 0,
             last_ns: 0,
@@ -168,7 +117,8 @@ impl<W: Write> PcapWriter<W> {
             flushes: FLUSHES.load(Relaxed),
             has_ended: false,
             turns: None,
-            turn: |_, _| Ok(()),
+            turn: |_, _| (),
+            trouble: Trouble::None,
         };
         writer.write_pending()?; // now, so that a full disk shows at once
         Ok(writer)
@@ -190,7 +140,7 @@ impl<W: Write> PcapWriter<W> {
         &mut self, ts_ns: u64, chunks: impl IntoIterator<Item = &'a [u8]>, total_len: u32,
     ) -> Result<(), PcapError> {
         if self.turns.is_some() {
-            (self.turn)(self, ts_ns)?;
+            (self.turn)(self, ts_ns);
         }
         if self.is_full() {
             self.write_pending()?;
@@ -330,16 +280,22 @@ impl<W: Write> PcapWriter<W> {
         self.drops = drops.into_iter().filter(|(_, count)| *count > 0).collect();
     }
 
-    /// Says how long a sink is, so that one that another program cuts begins anew.
+    /// Returns why it does not go on in the next file, once.
     #[doc(hidden)]
-    pub fn watch_len(&mut self, len_bytes: fn(&W) -> Option<u64>) {
-        self.len_bytes = len_bytes;
+    pub fn take_trouble(&mut self) -> Option<PcapError> {
+        if !matches!(self.trouble, Trouble::Due(_)) {
+            return None;
+        }
+        match std::mem::replace(&mut self.trouble, Trouble::Told) {
+            Trouble::Due(error) => Some(error),
+            Trouble::None | Trouble::Told => None,
+        }
     }
 
     /// Returns the number of records that are not in the file, or not whole.
     #[doc(hidden)]
     pub fn pending_records(&self) -> u64 {
-        records_in(self.format, self.header.byte_order, &self.pending).1
+        self.whole_in(self.pending.len()).1
     }
 
     /// Returns the bytes of the file as far as its records are whole.
@@ -347,24 +303,42 @@ impl<W: Write> PcapWriter<W> {
         self.written_bytes - self.begun_bytes as u64
     }
 
-    /// Has a file that another program cut (`copytruncate` of logrotate(8)) begin anew, with a header.
-    fn begin_anew_if_cut(&mut self) {
-        let is_cut = |sink| (self.len_bytes)(sink).is_some_and(|len_bytes| len_bytes < self.written_bytes);
-        if self.written_bytes > 0 && !self.pending.is_empty() && is_cut(&self.sink) {
-            self.pending.splice(..0, self.head.iter().copied());
-            (self.written_bytes, self.begun_bytes) = (0, 0);
+    /// Returns bytes and number of the whole records in the first `len` pending bytes, with the head.
+    fn whole_in(&self, len: usize) -> (usize, u64) {
+        match self.pending[..len].get(self.head_bytes..) {
+            None => (0, 0),
+            Some(records) => {
+                let (bytes, count) = records_in(self.format, self.header.byte_order, records);
+                (self.head_bytes + bytes, count)
+            }
+        }
+    }
+
+    /// Has a file that another program emptied (`copytruncate` of logrotate(8)) begin anew, with its head.
+    /// One that was made shorter has another writer, whose records end anywhere.
+    fn begin_anew_if_cut(&mut self) -> Result<(), PcapError> {
+        let is_cut = |len_bytes: &u64| *len_bytes < self.written_bytes;
+        match (self.len_bytes)(&self.sink).filter(is_cut) {
+            Some(0) if !self.pending.is_empty() => {
+                if self.head_bytes == 0 {
+                    self.pending.splice(..0, self.head.iter().copied());
+                    self.head_bytes = self.head.len();
+                }
+                (self.written_bytes, self.begun_bytes) = (0, 0);
+                Ok(())
+            }
+            None | Some(0) => Ok(()),
+            Some(len_bytes) => Err(self.cannot_write(shortened(len_bytes))),
         }
     }
 
     fn write_pending(&mut self) -> Result<(), PcapError> {
-        self.begin_anew_if_cut();
+        self.begin_anew_if_cut()?;
         let (done, failure) = drain_into(&mut self.sink, &self.pending[self.begun_bytes..]);
         let there = self.begun_bytes + done;
-        let whole = match failure {
-            None => there,
-            Some(_) => records_in(self.format, self.header.byte_order, &self.pending[..there]).0,
-        };
+        let whole = if failure.is_none() { there } else { self.whole_in(there).0 };
         self.pending.drain(..whole);
+        self.head_bytes = self.head_bytes.saturating_sub(whole);
         (self.begun_bytes, self.written_bytes) = (there - whole, self.written_bytes + done as u64);
         failure.map_or(Ok(()), |cause| Err(self.cannot_write(cause)))
     }
@@ -381,6 +355,13 @@ impl<W: Write> Drop for PcapWriter<W> {
             let _ = self.end(); // documented: only `finish` can report it
         }
     }
+}
+
+/// Returns the error of a file that another program cut to `len_bytes`, and not to none.
+#[doc(hidden)]
+pub fn shortened(len_bytes: u64) -> io::Error {
+    let what = "another program has made the file shorter, or writes it, too";
+    io::Error::other(format!("{what}: it has {len_bytes} bytes"))
 }
 
 /// Writes until all is written or the sink fails. Returns the bytes written, and the failure.
