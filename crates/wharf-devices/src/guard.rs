@@ -56,8 +56,15 @@ impl<D> Guard<D> {
     }
 
     fn permits(&self, frame: &Frame) -> bool {
-        let head = self.region.as_ref().and_then(|region| region.bytes(frame).ok());
-        head.is_some_and(|head| self.sources.permit(head))
+        let Some(region) = &self.region else { return false };
+        let (Ok(head), Ok(meta)) = (region.bytes(frame), region.meta(frame)) else { return false };
+        match meta.needs_checksum {
+            true => {
+                let (start, offset) = (meta.checksum_start.into(), meta.checksum_offset.into());
+                self.sources.permit_unfinished(head, start, offset)
+            }
+            false => self.sources.permit(head),
+        }
     }
 
     /// Takes those of the last `received` frames out that the device may not send. Returns the number of the

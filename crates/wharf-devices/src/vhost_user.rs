@@ -280,6 +280,10 @@ impl RxDevice for VhostUser {
         received.map_err(|error| pool_fault(self.name(), error))
     }
 
+    fn next_arrival_ns(&self) -> Option<u64> {
+        self.receiving.next_arrival_ns()
+    }
+
     /// Another driver may come at any time.
     fn ended(&self) -> bool {
         self.thread.is_none()

@@ -126,6 +126,8 @@ impl RxShared {
         if !is_through || starved {
             // Nothing notifies of memory, nor of a handler that takes packets again.
             (found.waiting, found.due_ns) = (true, found.due_ns.filter(|&due_ns| due_ns != u64::MAX));
+            // What the device has to be received is not an event: it cannot be taken.
+            found.unarmed = false;
         }
         if found.over {
             // The queue is dead.

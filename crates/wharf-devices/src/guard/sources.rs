@@ -79,6 +79,12 @@ impl Sources {
         }
     }
 
+    /// Works like [`Sources::permit`], for a frame whose checksum is filled in afterwards, `offset` bytes
+    /// behind `start`: nothing that is read here changes by that.
+    pub(super) fn permit_unfinished(&self, head: &[u8], start: usize, offset: usize) -> bool {
+        self.permit(head) && is_behind_headers(head, start, offset)
+    }
+
     /// RFC 826: the sender's addresses. A probe has no address yet (RFC 5227).
     fn permit_arp(&self, packet: &[u8]) -> bool {
         let (Some(mac), Some(ip)) = (packet.get(8..14), packet.get(14..18)) else { return false };
@@ -104,7 +110,7 @@ impl Sources {
         let (Some(ip), Some(upper)) = (packet.get(8..24), upper(packet)) else { return false };
         let is_unspecified = ip == Ipv6Addr::UNSPECIFIED.octets();
         match upper {
-            Upper::Other | Upper::Fragment => !is_unspecified && self.has_ipv6(ip),
+            Upper::Other(_) | Upper::Fragment => !is_unspecified && self.has_ipv6(ip),
             Upper::Icmp(message) => {
                 (is_unspecified || self.has_ipv6(ip)) && self.permit_icmp(message, is_unspecified)
             }
@@ -161,7 +167,7 @@ enum Upper<'a> {
     Icmp(&'a [u8]),
     /// A fragment of something else than ICMP.
     Fragment,
-    Other,
+    Other(&'a [u8]),
 }
 
 /// Reads over the extension headers (RFC 8200, section 4). `None` if they cannot be read, or if ICMP is in a
@@ -182,10 +188,37 @@ fn upper(packet: &[u8]) -> Option<Upper<'_>> {
                     _ => Some(Upper::Fragment),
                 };
             }
-            _ => return Some(Upper::Other),
+            _ => return packet.get(at..).map(Upper::Other),
         }
     }
     None
+}
+
+/// True if a checksum `offset` bytes behind `start` is ICMP's own, or lies behind all addresses and ports.
+/// ARP and fragments have none.
+fn is_behind_headers(head: &[u8], start: usize, offset: usize) -> bool {
+    const IPV4_BYTES: usize = 20;
+    const PORTS_BYTES: usize = 4;
+    const ICMP_CHECKSUM_AT: usize = 2;
+    let Some((ethertype, packet)) = payload(head) else { return false };
+    let behind = match ethertype {
+        ETHERTYPE_ARP | ETHERTYPE_RARP => None,
+        ETHERTYPE_IPV4 => packet.first().and_then(|first| {
+            let header_bytes = usize::from(first & 15) * 4;
+            packet.get(header_bytes.max(IPV4_BYTES)..)
+        }),
+        ETHERTYPE_IPV6 => match upper(packet) {
+            Some(Upper::Icmp(message)) => {
+                return start == head.len() - message.len() && offset == ICMP_CHECKSUM_AT;
+            }
+            Some(Upper::Other(rest)) => Some(rest),
+            Some(Upper::Fragment) | None => None,
+        },
+        _ => Some(packet),
+    };
+    behind
+        .map(|behind| head.len() - behind.len())
+        .is_some_and(|at| start >= at && start + offset >= at + PORTS_BYTES)
 }
 
 /// Returns the EtherType behind tags, and what follows it.
@@ -287,6 +320,40 @@ mod tests {
         let any_ip = Sources { ips: Vec::new(), ..sources };
         assert!(any_ip.permit(&frame(OWN, 0x88cc, &[0; 40])) && any_ip.permit(&ipv4([10, 0, 0, 2], 53)));
         assert!(!any_ip.permit(&arp(other, [10, 0, 0, 1])));
+    }
+
+    #[test]
+    fn a_checksum_to_be_filled_in_changes_no_address() {
+        let any = Sources { ips: Vec::new(), ..sources() };
+        let udp = |next: u8| {
+            let mut frame = ipv6("fd00::1", None);
+            frame[20] = next;
+            frame
+        };
+        let short = |mut frame: Vec<u8>| {
+            frame[14] = 0x40;
+            frame
+        };
+        for (permitted, what, frame, start, offset) in [
+            (true, "UDP's", ipv4([10, 0, 0, 1], 53), 34, 6),
+            (true, "that of a packet in a tunnel", ipv4([10, 0, 0, 1], 53), 100, 16),
+            (false, "the port", ipv4([0; 4], 67), 34, 2),
+            (false, "the source of IPv4", ipv4([10, 0, 0, 1], 53), 26, 0),
+            (false, "the source, by the offset", ipv4([10, 0, 0, 1], 53), 0, 28),
+            (false, "the source behind a short header", short(ipv4([10, 0, 0, 1], 53)), 14, 14),
+            (false, "the station", ipv4([10, 0, 0, 1], 53), 6, 0),
+            (false, "the sender of ARP", arp(OWN, [10, 0, 0, 1]), 30, 0),
+            (false, "behind ARP", arp(OWN, [10, 0, 0, 1]), 40, 16),
+            (true, "UDP's over IPv6", udp(17), 54, 6),
+            (false, "the source of IPv6", udp(17), 24, 0),
+            (true, "ICMP's", ipv6("fd00::1", Some("fd00::1")), 54, 2),
+            (false, "the target", ipv6("fd00::1", Some("fd00::1")), 54, 10),
+            (false, "in a fragment", udp(44), 54, 6),
+        ] {
+            assert_eq!(sources().permit_unfinished(&frame, start, offset), permitted, "{what}");
+        }
+        assert!(any.permit_unfinished(&frame(OWN, 0x88cc, &[0; 40]), 30, 2));
+        assert!(!any.permit_unfinished(&frame(OWN, 0x88cc, &[0; 40]), 6, 0));
     }
 
     #[test]

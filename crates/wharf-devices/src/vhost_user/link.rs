@@ -109,13 +109,6 @@ impl Link {
         }
     }
 
-    /// Works like [`Link::each_running`], for rings whose frames do not wait until they are enabled.
-    pub(super) fn each_serving(&self, first: usize, mut each: impl FnMut(&mut Ring)) {
-        for mut vring in self.vrings.iter().skip(first).step_by(2).map(lock) {
-            vring.serving().into_iter().for_each(|running| running.write(&mut each));
-        }
-    }
-
     pub(super) fn vrings(&self) -> impl Iterator<Item = MutexGuard<'_, Vring>> {
         self.vrings.iter().map(lock)
     }

@@ -4,7 +4,7 @@ mod reader;
 
 use super::NOT_ENABLED;
 use super::link::Link;
-use super::vring::{Agreed, DESCRIPTORS_AT_A_TIME, Running, with_ring};
+use super::vring::{Agreed, DESCRIPTORS_AT_A_TIME, Ring, Running, with_ring};
 use crate::virtio::{Chain, DeviceRing, Memory, RingError};
 use reader::Reader;
 use wharf_core::pool::{Cache, PoolError};
@@ -21,6 +21,8 @@ pub(super) struct Receiving {
     discarded: u64,
     /// The pair that is served first.
     first: usize,
+    /// Time until frames of a virtqueue that was switched off are discarded, ns, at the last reception.
+    kept_ns: u64,
 }
 
 impl Receiving {
@@ -28,6 +30,7 @@ impl Receiving {
         &mut self, link: &Link, cache: &mut Cache, to: &mut Batch, budget: usize,
     ) -> Result<usize, PoolError> {
         let (before, pairs) = (to.len(), link.pairs());
+        self.kept_ns = u64::MAX;
         let budget = budget.min(to.room());
         if budget > 0
             && let Some(mac) = link.take_announced()
@@ -55,7 +58,8 @@ impl Receiving {
         let index = 2 * pair + 1;
         let Some(mut vring) = link.vring(index) else { return Ok(true) };
         let is_on = vring.is_enabled;
-        if !is_on && vring.keeps() {
+        if let Some(left) = vring.keeps_for() {
+            self.kept_ns = self.kept_ns.min(left.as_nanos() as u64);
             return Ok(true);
         }
         let Some(running) = vring.serving() else { return Ok(true) };
@@ -126,8 +130,20 @@ impl Receiving {
     /// Asks for notifications of frames. Returns false if there are some already.
     pub(super) fn arm(&self, link: &Link) -> bool {
         let mut nothing_came = true;
-        link.each_serving(1, |ring| nothing_came &= with_ring!(ring, ring => ring.enable_notification()));
-        nothing_came && !link.vrings().skip(1).step_by(2).any(|vring| vring.is_mute())
+        for mut vring in link.vrings().skip(1).step_by(2) {
+            nothing_came &= !vring.is_mute();
+            let is_kept = vring.keeps_for().is_some();
+            if let Some(running) = vring.serving() {
+                let ask = |ring: &mut Ring| with_ring!(ring, ring => ring.enable_notification());
+                nothing_came &= running.write(ask) || is_kept;
+            }
+        }
+        nothing_came
+    }
+
+    /// Returns the time until frames that are kept are discarded, ns, if there are any.
+    pub(super) fn next_arrival_ns(&self) -> Option<u64> {
+        (1..u64::MAX).contains(&self.kept_ns).then_some(self.kept_ns)
     }
 
     pub(super) fn disarm(&self, link: &Link) {

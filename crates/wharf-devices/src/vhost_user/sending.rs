@@ -5,7 +5,7 @@ mod patience;
 mod turn;
 
 use super::link::Link;
-use super::vring::with_ring;
+use super::vring::{Ring, with_ring};
 use crate::virtio::DeviceRing;
 use deliver::Writer;
 use patience::Patience;
@@ -181,11 +181,14 @@ impl Sending {
         }
         let waiting = self.lanes.iter().enumerate().filter(|(_, lane)| !lane.waiting.is_empty());
         let mut nothing_came = true;
-        for (pair, _) in waiting {
+        for (pair, lane) in waiting {
             let Some(mut vring) = link.vring(2 * pair) else { continue };
             nothing_came &= !vring.is_mute();
             if let Some((running, _)) = vring.open() {
-                nothing_came &= running.write(|ring| with_ring!(ring, ring => ring.enable_notification()));
+                let too_few = lane.state.too_few;
+                let ask =
+                    |ring: &mut Ring| with_ring!(ring, ring => ring.enable_notification_behind(too_few));
+                nothing_came &= running.write(ask);
             }
         }
         nothing_came

@@ -178,9 +178,11 @@ impl Vring {
         self.was_enabled |= is_enabled;
     }
 
-    /// True while what is in it is kept, although it is switched off: it may be a pause of the machine.
-    pub(super) fn keeps(&self) -> bool {
-        !self.is_enabled && self.off_since.is_some_and(|since| since.elapsed() < KEPT_FOR)
+    /// Returns how long what is in it is still kept, if that is so although it is switched off: it may be a
+    /// pause of the machine.
+    pub(super) fn keeps_for(&self) -> Option<Duration> {
+        let left = KEPT_FOR.checked_sub(self.off_since.filter(|_| !self.is_enabled)?.elapsed())?;
+        (left > Duration::ZERO).then_some(left)
     }
 
     /// Starts it, if all is known that it needs. Returns true if it runs now. A new ring notifies of all

@@ -18,6 +18,12 @@ impl Token {
     pub fn id(&self) -> u16 {
         self.id
     }
+
+    /// Returns the number of entries that the buffer takes: 1 in the available ring of a split ring,
+    /// descriptors of a packed one.
+    pub fn descriptors(&self) -> u16 {
+        self.descriptors
+    }
 }
 
 /// A buffer: parts that the device reads, then parts that it writes. Made once per queue and used again: it

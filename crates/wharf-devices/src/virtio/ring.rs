@@ -81,7 +81,13 @@ pub trait DeviceRing: Send + std::fmt::Debug {
     fn needs_notification(&mut self) -> bool;
 
     /// Enables notifications of available buffers. Returns false if there are some already: look again.
-    fn enable_notification(&mut self) -> bool;
+    fn enable_notification(&mut self) -> bool {
+        self.enable_notification_behind(0)
+    }
+
+    /// Works like [`DeviceRing::enable_notification`], behind the next buffers, of so many `descriptors`
+    /// ([`Token::descriptors`]), that were popped and given back: they are too few.
+    fn enable_notification_behind(&mut self, descriptors: u16) -> bool;
 
     /// Disables notifications: a hint.
     fn disable_notification(&mut self);

@@ -14,8 +14,10 @@ const HEADER_BYTES_MAX: usize = VNET_HEADER_BYTES + size_of::<u16>();
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Delivery {
     Done,
-    /// There are not enough buffers now.
-    Full,
+    /// There are not enough buffers now: those of so many descriptors ([`Token::descriptors`]) are too few.
+    ///
+    /// [`Token::descriptors`]: crate::virtio::Token::descriptors
+    Full(u16),
     /// The frame can never be delivered.
     Failed(&'static str),
     /// The driver breaks the rules.
@@ -129,7 +131,7 @@ impl Writer {
             *segments += usize::from(delivery == Delivery::Done);
         }
         self.segment = segment;
-        if !matches!(delivery, Delivery::Full | Delivery::Broken(_)) {
+        if !matches!(delivery, Delivery::Full(_) | Delivery::Broken(_)) {
             *segments = 0;
         }
         delivery
@@ -147,7 +149,7 @@ impl Writer {
     ) -> Delivery {
         match to.ring.pop(to.memory, to.chain) {
             Ok(true) => {}
-            Ok(false) => return Delivery::Full,
+            Ok(false) => return Delivery::Full(0),
             Err(error) => return Delivery::Broken(error),
         }
         let (header_bytes, mut header_of_one) = (to.agreed.header_bytes(), bytes_of(&header));
@@ -198,7 +200,7 @@ impl Writer {
         header[VNET_HEADER_BYTES..].copy_from_slice(&buffers.to_le_bytes());
         let Buffers { ring, memory, chain, .. } = to;
         let mut all = std::iter::once(&**chain).chain(&self.further[..count]);
-        let Some(mut buffer) = all.next() else { return Delivery::Full };
+        let Some(mut buffer) = all.next() else { return Delivery::Full(0) };
         let mut at = buffer.copy_in(memory, 0, &header[..header_bytes]) as u32;
         for mut chunk in chunks {
             loop {
@@ -224,6 +226,7 @@ impl Writer {
         &mut self, to: &mut Buffers<'_, impl DeviceRing>, mut room: u32, total: u32,
     ) -> (usize, Option<Delivery>) {
         let (mut count, mut descriptors) = (0, to.chain.descriptors());
+        let mut taken = to.chain.token().descriptors();
         while room < total {
             // All buffers of a ring would not suffice.
             if count + 1 >= usize::from(to.ring.size()) || descriptors > DESCRIPTORS_AT_A_TIME {
@@ -237,9 +240,10 @@ impl Writer {
                 Ok(true) => {
                     (room, count) = (room.saturating_add(next.writable_bytes()), count + 1);
                     descriptors += next.descriptors();
+                    taken = taken.saturating_add(next.token().descriptors());
                     to.left = to.left.saturating_sub(next.descriptors());
                 }
-                Ok(false) => return (count, Some(Delivery::Full)),
+                Ok(false) => return (count, Some(Delivery::Full(taken))),
                 Err(error) => return (count, Some(Delivery::Broken(error))),
             }
         }

@@ -3,7 +3,7 @@
 use super::super::link::Link;
 use super::super::vring::with_ring;
 use super::super::{NOT_ENABLED, RING_FULL};
-use super::Sending;
+use super::{Lane, Sending};
 use crate::virtio::DeviceRing;
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,8 @@ impl Sending {
             return;
         }
         for pair in 0..self.lanes.len() {
-            if !self.lanes[pair].waiting.is_empty() && has_buffers(link, pair) {
+            let Lane { waiting, state } = &self.lanes[pair];
+            if !waiting.is_empty() && has_buffers(link, pair, state.too_few) {
                 self.fail(pair, RING_FULL);
             }
         }
@@ -70,7 +71,7 @@ impl Sending {
     pub(super) fn fail(&mut self, pair: usize, reason: &'static str) {
         let lane = &mut self.lanes[pair];
         self.waiting -= lane.waiting.len();
-        lane.state.segments = 0;
+        (lane.state.segments, lane.state.too_few) = (0, 0);
         self.failed.extend(lane.waiting.drain(..).map(|frame| (frame, reason)));
         self.patience.note_progress();
     }
@@ -85,13 +86,13 @@ impl Sending {
     }
 }
 
-/// True if the driver of `pair` has a buffer for a frame.
-fn has_buffers(link: &Link, pair: usize) -> bool {
+/// True if the driver of `pair` has a buffer behind those that were `too_few`.
+fn has_buffers(link: &Link, pair: usize, too_few: u16) -> bool {
     let Some(mut vring) = link.vring(2 * pair) else { return false };
     let Some((running, _)) = vring.open() else { return false };
     running.write(|ring| {
         with_ring!(ring, ring => {
-            let nothing_came = ring.enable_notification();
+            let nothing_came = ring.enable_notification_behind(too_few);
             ring.disable_notification();
             !nothing_came
         })

@@ -13,6 +13,8 @@ use wharf_sys::event::EventFd;
 pub(super) struct LaneState {
     /// Segments of the first frame that have been delivered.
     pub(super) segments: usize,
+    /// Descriptors of the buffers that were there and too few for the first frame.
+    pub(super) too_few: u16,
     /// True if there are used buffers of which the driver was not notified.
     pub(super) owes_call: bool,
 }
@@ -94,13 +96,17 @@ pub(super) fn turn(
     let Some((running, call)) = vring.open() else { return false };
     let (memory, agreed) = (&*running.memory, running.agreed);
     let Some(chain) = running.chains.first_mut() else { return false };
+    lane.too_few = 0;
     let broken = with_ring!(&mut running.ring, ring => {
         let mut to = Buffers { ring, memory, agreed, chain, left: DESCRIPTORS_AT_A_TIME };
         let broken = loop {
             let Some(frame) = front.first().filter(|_| to.left > 0) else { break None };
             match writer.deliver(&mut to, region, frame, &mut lane.segments) {
                 Delivery::Done => front.done(),
-                Delivery::Full => break None,
+                Delivery::Full(too_few) => {
+                    lane.too_few = too_few;
+                    break None;
+                }
                 Delivery::Failed(reason) => front.failed(reason),
                 Delivery::Broken(error) => break Some(error),
             }

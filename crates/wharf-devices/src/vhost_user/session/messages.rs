@@ -6,6 +6,7 @@ use std::fs::File;
 use vhost::VhostUserMemoryRegionBase;
 use vhost::vhost_user::message::*;
 use vhost::vhost_user::{GpuBackend, Result, VhostUserBackendReqHandlerMut};
+use wharf_sys::event::EventFd;
 use wharf_sys::mapping::Mapping;
 use wharf_sys::shared::View;
 
@@ -126,12 +127,11 @@ impl VhostUserBackendReqHandlerMut for Session {
 
     fn set_vring_call(&mut self, index: u8, file: Option<File>) -> Result<()> {
         let call = self.event(index, "call", file)?;
-        // The driver may have missed a notification by the old event: a spurious one is better than none.
-        if let Some(call) = &call {
-            call.signal();
-        }
         if let Some(mut vring) = self.link.vring(index.into()) {
             vring.call = call;
+            // Turns before this one used the old event, which the driver may not have read: a spurious
+            // notification is better than none.
+            vring.call.iter().for_each(EventFd::signal);
         }
         Ok(())
     }
@@ -278,4 +278,30 @@ impl VhostUserBackendReqHandlerMut for Session {
 fn is_same(one: &VhostUserMemoryRegion, other: &VhostUserMemoryRegion) -> bool {
     let key = |region: &VhostUserMemoryRegion| (region.guest_phys_addr, region.memory_size, region.user_addr);
     key(one) == key(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::link::Link;
+    use super::*;
+    use std::os::fd::AsFd;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn a_new_call_event_is_signalled_after_the_turn_that_may_use_the_old_one() {
+        let link = Arc::new(Link::new("test".into(), 1).unwrap());
+        let mut session = Session::new(link.clone(), 0);
+        let call = EventFd::new().unwrap();
+        let file = File::from(call.as_fd().try_clone_to_owned().unwrap());
+        let turn = link.vring(0).unwrap();
+        let message = std::thread::spawn(move || session.set_vring_call(0, Some(file)).unwrap());
+        let is_early = (0..50).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            call.clear()
+        });
+        drop(turn);
+        message.join().unwrap();
+        assert!(!is_early && call.clear());
+    }
 }

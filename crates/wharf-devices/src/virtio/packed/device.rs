@@ -370,12 +370,20 @@ impl DeviceRing for PackedDevice {
         self.driver_event.wants(self.used, std::mem::take(&mut self.untold), self.place.size)
     }
 
-    fn enable_notification(&mut self) -> bool {
+    fn enable_notification_behind(&mut self, descriptors: u16) -> bool {
         self.is_asking = true;
-        self.ask();
+        let size = self.place.size;
+        let known = self.next.advanced(descriptors.min(size), size);
+        match descriptors {
+            0 => self.ask(),
+            // The request would take the field of the noted position: all notifications come instead.
+            _ if self.options.in_order || !self.options.event_idx => self.device_event.ask(),
+            _ => self.device_event.ask_at(known),
+        }
         // (F)
         fence(Ordering::SeqCst);
-        made_available(&self.place.descriptors.all()[self.next.at()], available(self.next.wrap)).is_none()
+        descriptors >= size
+            || made_available(&self.place.descriptors.all()[known.at()], available(known.wrap)).is_none()
     }
 
     fn disable_notification(&mut self) {

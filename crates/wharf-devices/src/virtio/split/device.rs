@@ -294,15 +294,16 @@ impl DeviceRing for SplitDevice {
         last_signalled.is_none_or(|last_signalled| needs_event(event, self.published, last_signalled))
     }
 
-    fn enable_notification(&mut self) -> bool {
+    fn enable_notification_behind(&mut self, descriptors: u16) -> bool {
+        let known = self.next.wrapping_add(descriptors);
         if self.options.event_idx {
-            store(&self.place.device, available_event_at(self.place.size), self.next);
+            store(&self.place.device, available_event_at(self.place.size), known);
         } else {
             store(&self.place.device, FLAGS_AT, 0);
         }
         // (F)
         fence(Ordering::SeqCst);
-        self.left.is_empty() && load(&self.place.driver, INDEX_AT) == self.next
+        (self.left.is_empty() || descriptors > 0) && load(&self.place.driver, INDEX_AT) == known
     }
 
     fn disable_notification(&mut self) {
