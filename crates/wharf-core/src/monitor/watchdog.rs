@@ -43,13 +43,16 @@ pub struct Watchdog {
     /// Since when the device has held frames and completed none.
     since_ns: Option<u64>,
     is_stalled: bool,
+    /// It was opened anew since the last look.
+    is_anew: bool,
 }
 
 impl Watchdog {
     /// Makes one with a bound of `after`; without, it learns the bound from the device, from 100 ms to 1 s.
     pub fn new(after: Option<Duration>) -> Self {
         let fixed_ns = after.map(|after| u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
-        Self { fixed_ns, delay_ns: BOUND_NS_MAX / DELAYS, completed: 0, since_ns: None, is_stalled: false }
+        let delay_ns = BOUND_NS_MAX / DELAYS;
+        Self { fixed_ns, delay_ns, completed: 0, since_ns: None, is_stalled: false, is_anew: false }
     }
 
     /// Returns the time without a completion that is a stall, ns.
@@ -60,7 +63,8 @@ impl Watchdog {
 
     /// Compares the frames that the device holds, and those that it has completed in all, with those of last time.
     pub fn look(&mut self, now_ns: u64, held: u64, completed: u64) -> Option<Sign> {
-        let has_progress = std::mem::replace(&mut self.completed, completed) != completed;
+        let is_anew = std::mem::take(&mut self.is_anew);
+        let has_progress = std::mem::replace(&mut self.completed, completed) != completed || is_anew;
         let since_ns = match self.since_ns {
             Some(since_ns) if held > 0 && !has_progress => since_ns,
             before => {
@@ -84,6 +88,11 @@ impl Watchdog {
     /// The device is not overdue after all: it has completions to come, and knows when.
     pub fn excuse(&mut self, now_ns: u64) {
         self.since_ns = self.since_ns.map(|_| now_ns);
+    }
+
+    /// The device was opened anew: that ends a stall, and what it still holds may be another.
+    pub fn begin_anew(&mut self) {
+        self.is_anew = true;
     }
 
     /// Returns when a look would find a stall, ns, if nothing completes; `None` while none can begin.

@@ -27,6 +27,18 @@ fn a_stall_is_overdue_until_it_is_told_and_then_resumed() {
 }
 
 #[test]
+fn a_device_that_is_opened_anew_and_stays_stuck_is_overdue_again() {
+    let mut watchdog = Watchdog::new(Some(Duration::from_millis(50)));
+    assert_eq!(watchdog.look(0, 3, 0), None);
+    assert_eq!(watchdog.look(50 * MS, 3, 0), Some(Sign::Overdue { since_ns: 0 }));
+    watchdog.stall();
+    watchdog.begin_anew();
+    assert_eq!(watchdog.look(60 * MS, 3, 0), Some(Sign::Resumed { after_ns: 60 * MS }));
+    assert_eq!(watchdog.look(100 * MS, 3, 0), None);
+    assert_eq!(watchdog.look(110 * MS, 3, 0), Some(Sign::Overdue { since_ns: 60 * MS }));
+}
+
+#[test]
 fn the_bound_is_learnt_from_delays() {
     let mut watchdog = Watchdog::new(None);
     assert_eq!(watchdog.bound_ns(), 1000 * MS, "nothing is known of the device");

@@ -43,7 +43,8 @@ pub struct Snapshot {
     pub device: String,
     /// How the device works on this machine, such as `zerocopy`, where there are several ways.
     pub mode: Option<&'static str>,
-    /// Packets that came to receivers and handlers.
+    /// Packets that the device gave, to receivers or a handler. Of several receivers: taken, waiting, and the
+    /// drops `inbox-full` and `receiver-gone`.
     pub received: u64,
     /// Their bytes, from the Ethernet header on.
     pub received_bytes: u64,

@@ -119,7 +119,8 @@ impl PortBuilder {
         self
     }
 
-    /// Bounds the bytes that one sender has inside: see [`wharf_core::queue::QueueBuilder::small_queues`].
+    /// Bounds the bytes that one sender has inside, by default 212,992 at first and 1 MiB at most, however
+    /// long the discipline: see [`wharf_core::queue::QueueBuilder::small_queues`].
     #[must_use]
     pub fn small_queues(mut self, max_bytes: Option<u32>) -> Self {
         self.common.small_queues = Some(max_bytes);
@@ -134,8 +135,8 @@ impl PortBuilder {
         self
     }
 
-    /// Puts what `wrap` makes around each device that is opened, and around a receive side that is a device
-    /// of its own (`packet`, opened both ways), such as one that fails in a test, or a trace: see
+    /// Puts what `wrap` makes around each device, outside of what opens it again, and around a receive side
+    /// that is a device of its own (`packet`, opened both ways): one that fails in a test, or a trace. See
     /// [`wrap_device!`](crate::device::wrap_device).
     #[must_use]
     pub fn wrap(mut self, wrap: impl FnMut(AnyDevice) -> AnyDevice + Send + 'static) -> Self {

@@ -186,7 +186,8 @@ impl Port {
     /// A handler that has no room for all packets leaves the others and returns
     /// [`Rest::Again`](wharf_core::rx::Rest): nothing more is received. Any thread or task that has made room
     /// calls [`RxQueue::resume`], and the handler runs again, also if it ran during the call. Without a call
-    /// the poller asks it again after a millisecond at most.
+    /// the poller asks it again after a millisecond at most. It is called only while packets are left in the
+    /// burst: what it has moved elsewhere is its own to send.
     ///
     /// ```
     /// use std::collections::VecDeque;

@@ -10,8 +10,8 @@
 //! | `lost` | completions come without a notification: the call that fetched them gives none, and the device says that it need not be looked at again | calls that fetched any |
 //! | `late` | a completion comes later, and those behind it with it | completions |
 //! | `reorder` | up to eight later completions overtake one | completions |
-//! | `alloc` | memory for a frame is refused | frames received; takes of a sender |
-//! | `never` | a completion does not come: the frame stays in the device until that is closed or reset, and fails as `lost` | completions |
+//! | `alloc` | memory for a frame is refused | frames received; in the command, takes of a sender |
+//! | `never` | a completion does not come: the frame stays in the device until that is closed, and fails as `lost` | completions |
 //! | `freeze` | the device does nothing for a while, and does not say when it goes on | calls that took, completed or received any |
 //! | `half` | a first part of the completions, or arrivals, comes at once; the device says nothing of the rest, which the next call finds | calls that fetched two or more |
 //!

@@ -150,7 +150,7 @@ impl QueueBuilder {
     fn check(&self) -> Result<(), QueueError> {
         let fault = |setting, value, why| Err(QueueError::Setting { setting, value, why });
         if !self.setup.lane_frames.is_power_of_two() || self.setup.lane_frames > 1 << 16 {
-            return fault("lane_frames", self.setup.lane_frames.into(), "a power of two, at most 65536");
+            return fault("lane_packets", self.setup.lane_frames.into(), "a power of two, at most 65536");
         }
         let small_queue_bytes = self.small_queue_bytes.flatten();
         if let Some(bytes) = small_queue_bytes.filter(|bytes| !SMALL_QUEUE_BOUNDS.contains(bytes)) {

@@ -102,7 +102,11 @@ impl Kept {
             (Event::Reset, State::Up) => {
                 self.line = State::Down { since: Instant::now(), why: "it is being opened anew".into() };
             }
-            (Event::Reopened { .. }, _) => (self.line, self.stall) = (State::Up, State::Up),
+            (Event::Reopened { .. }, _) => {
+                (self.line, self.stall) = (State::Up, State::Up);
+                self.watchdog.begin_anew();
+                self.patience.iter_mut().for_each(Watchdog::begin_anew);
+            }
             _ => {}
         }
         self.log.push(event);
