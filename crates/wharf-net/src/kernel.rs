@@ -14,6 +14,8 @@ pub use route::RouteKind;
 pub(crate) use route::{Metrics, Route, RouteHop, RouteMessage, route_of};
 pub(crate) use rule::{Action, DSCP_IN_TOS_V4, LOCAL, MAIN, Rule, default_rules, rule_of};
 
+use crate::wire::{attribute, number};
+
 /// An address of Ethernet.
 pub type Mac = [u8; 6];
 
@@ -41,6 +43,7 @@ pub(crate) const DEL_OBJECT: u16 = 105;
 pub(crate) const GET_OBJECT: u16 = 106;
 
 const NEW_NETCONF: u16 = 80;
+pub(crate) const GET_NETCONF: u16 = 82;
 
 /// Everything that a message may say.
 #[derive(Debug)]
@@ -51,11 +54,21 @@ pub(crate) enum Fact {
     Rule(bool, Rule),
     Neighbour(NeighbourMessage),
     Object(u32, Object),
+    /// IPv6 forwards what arrives.
+    ForwardsV6(bool),
 }
 
 /// True for messages about IPv6's settings of an interface, which a dump of links has.
 pub(crate) fn says_of_links(kind: u16, body: &[u8]) -> bool {
-    matches!(kind, NEW_LINK | NEW_NETCONF) && body.first() == Some(&IPV6)
+    kind == NEW_LINK && body.first() == Some(&IPV6)
+}
+
+/// Reads whether IPv6 forwards: its setting for all interfaces, whatever those of single ones are.
+fn forwards_v6_of(body: &[u8]) -> Option<bool> {
+    const OF_ALL: u32 = u32::MAX;
+    let settings = body.get(4..).filter(|_| body[0] == IPV6)?;
+    let is_of_all = attribute(settings, 1).map(number) == Some(OF_ALL);
+    attribute(settings, 2).filter(|_| is_of_all).map(|forwards| number(forwards) != 0)
 }
 
 /// Reads the body of a message. `None` if it says nothing of interest, or nothing.
@@ -66,6 +79,7 @@ pub(crate) fn fact_of(kind: u16, body: &[u8]) -> Option<Fact> {
         NEW_ROUTE | DEL_ROUTE => route_of(body).map(Fact::Route),
         NEW_RULE | DEL_RULE => rule_of(body).map(|(v6, rule)| Fact::Rule(v6, rule)),
         NEW_NEIGHBOUR | DEL_NEIGHBOUR => neighbour_of(body).map(Fact::Neighbour),
+        NEW_NETCONF => forwards_v6_of(body).map(Fact::ForwardsV6),
         NEW_OBJECT | DEL_OBJECT => object_of(body).map(|(id, object)| Fact::Object(id, object)),
         _ => None,
     }

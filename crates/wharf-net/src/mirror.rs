@@ -6,8 +6,8 @@
 
 use crate::inbox::Inbox;
 use crate::kernel::{
-    BRIDGE, Fact, GET_ADDRESS, GET_LINK, GET_NEIGHBOUR, GET_OBJECT, GET_ROUTE, GET_RULE, IPV4, IPV6, MAIN,
-    RouteKind, default_rules, fact_of,
+    BRIDGE, Fact, GET_ADDRESS, GET_LINK, GET_NEIGHBOUR, GET_NETCONF, GET_OBJECT, GET_ROUTE, GET_RULE, IPV4,
+    IPV6, MAIN, RouteKind, default_rules, fact_of,
 };
 use crate::routes::Outcome;
 use crate::socket::{Dumped, Socket, dump_of, wait};
@@ -34,8 +34,9 @@ const LOOPBACK: [u8; 16] = [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const PARTS: usize = part::ALL.count_ones() as usize;
 
 /// Each part, with what a dump of it asks for: the message, and its fixed bytes.
-const DUMPS: [(u16, u16, &[u8]); 11] = [
+const DUMPS: [(u16, u16, &[u8]); 12] = [
     (part::LINKS, GET_LINK, &[0; 16]),
+    (part::LINKS, GET_NETCONF, &[IPV6, 0, 0, 0]),
     (part::ADDRESSES, GET_ADDRESS, &[0; 8]),
     (part::RULES, GET_RULE, &[IPV4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
     (part::RULES, GET_RULE, &[IPV6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),

@@ -229,10 +229,9 @@ impl Snapshot {
         self.vrf_of(interface).is_some_and(|(vrf, _)| vrf == interface)
     }
 
-    /// True for a gateway that is known not to answer, by an interface that is no router's.
+    /// True for a gateway that is known not to answer, unless this host is a router.
     fn is_lost(&self, hop: &RouteHop) -> bool {
-        let forwards = self.links.get(&hop.interface).is_some_and(|link| link.forwards_v6);
-        !forwards && self.has_failed(hop)
+        !self.forwards_v6 && self.has_failed(hop)
     }
 
     fn has_failed(&self, hop: &RouteHop) -> bool {

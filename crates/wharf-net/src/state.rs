@@ -31,6 +31,8 @@ pub(crate) mod part {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
     pub(crate) generation: u64,
+    /// IPv6 forwards what arrives.
+    pub(crate) forwards_v6: bool,
     pub(crate) links: Arc<Map<u32, Arc<Link>>>,
     pub(crate) addresses: Arc<Map<u32, Vec<Address>>>,
     /// Of IPv4, and of IPv6.
@@ -76,6 +78,7 @@ impl State {
             }
             Fact::Rule(v6, rule) => Arc::make_mut(&mut now.rules[usize::from(v6)]).push(rule),
             Fact::Route(route) => drop(self.learn_route(route, Placing::Last)),
+            Fact::ForwardsV6(does) => now.forwards_v6 = does,
             Fact::Object(..) | Fact::Neighbour(_) => drop(self.learn(fact, Placing::Last)),
         }
     }
@@ -88,7 +91,10 @@ impl State {
                 to()
             }
         };
-        take(part::LINKS, &mut || now.links.clone_from(&new.links));
+        take(part::LINKS, &mut || {
+            now.links.clone_from(&new.links);
+            now.forwards_v6 = new.forwards_v6;
+        });
         take(part::ADDRESSES, &mut || now.addresses.clone_from(&new.addresses));
         take(part::RULES, &mut || {
             now.rules.clone_from(&new.rules);
@@ -130,6 +136,7 @@ impl State {
         let now = &mut self.now;
         match fact {
             Fact::Link(link) => learn_link(now, link),
+            Fact::ForwardsV6(does) => (changed(std::mem::replace(&mut now.forwards_v6, does) != does), 0),
             // Next hops of an interface are dead while it has no address of IPv4.
             Fact::Address(link, address) if address.local.is_ipv4() => {
                 let has_one =
@@ -189,6 +196,7 @@ impl State {
             }
             Fact::Address(..) => (Outcome::Unsure, part::ADDRESSES),
             Fact::Rule(..) => (Outcome::Unsure, part::RULES),
+            Fact::ForwardsV6(_) => (Outcome::Same, 0),
             Fact::Object(id, _) => {
                 Arc::make_mut(&mut now.objects).remove(&id);
                 (Outcome::Changed, part::SILENT)

@@ -31,7 +31,6 @@ pub(crate) struct Link {
     pub(crate) mtu_bytes: u32,
     /// IPv6's own MTU of the interface.
     pub(crate) mtu_v6_bytes: u32,
-    pub(crate) forwards_v6: bool,
     /// IPv6 prefers temporary addresses as sources (`use_tempaddr`).
     pub(crate) prefers_temporary: bool,
     pub(crate) mac: Option<Mac>,
@@ -149,7 +148,6 @@ pub(crate) fn link_of(body: &[u8]) -> Option<Link> {
         hardware: u16_at(body, 2)?,
         mtu_bytes: 0,
         mtu_v6_bytes: u32::MAX,
-        forwards_v6: false,
         prefers_temporary: false,
         mac: None,
         broadcast: None,
@@ -194,7 +192,6 @@ fn read_ipv6(link: &mut Link, families: &[u8]) {
     let Some(values) = attribute(families, u16::from(IPV6)).and_then(|ipv6| attribute(ipv6, 2)) else {
         return;
     };
-    link.forwards_v6 = u32_at(values, 0).is_some_and(|forwards| forwards != 0);
     link.prefers_temporary = u32_at(values, 40).is_some_and(|use_of| use_of as i32 >= 2);
     link.mtu_v6_bytes = u32_at(values, 8).unwrap_or(u32::MAX);
 }

@@ -418,6 +418,22 @@ topologies! {
             ip -n $A neigh replace fe80::b:9 dev a1 nud failed",
         prefixes: &["2001:db8::/32", "2001:db9::/32"],
     }
+    ipv6_forwarding_of_an_interface {
+        script: "ip netns exec $A sysctl -qw net.ipv6.conf.a2.forwarding=1
+            ip -n $A route add 2001:db8::/32 nexthop via fe80::b:1 dev a1 nexthop via fe80::b:2 dev a2
+            ip -n $A route add 2001:db9::/32 via fe80::b:2 dev a2
+            ip -n $A route add 2000::/3 via fe80::b:1 dev a1
+            ip -n $A neigh replace fe80::b:2 dev a2 nud failed",
+        prefixes: &["2001:db8::/31"],
+    }
+    ipv6_forwarding_of_all {
+        script: "ip netns exec $A sysctl -qw net.ipv6.conf.all.forwarding=1
+            ip netns exec $A sysctl -qw net.ipv6.conf.a2.forwarding=0
+            ip -n $A route add 2001:db9::/32 via fe80::b:2 dev a2
+            ip -n $A route add 2000::/3 via fe80::b:1 dev a1
+            ip -n $A neigh replace fe80::b:2 dev a2 nud failed",
+        prefixes: &["2001:db8::/31"],
+    }
     macvlan {
         script: "ip -n $A link add mv link a1 type macvlan mode bridge
             ip -n $A addr add 10.5.0.1/24 dev mv
