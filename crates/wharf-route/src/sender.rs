@@ -6,7 +6,7 @@ use crate::reason::{Fate, Reason};
 use crate::shared::{Alive, Shared};
 use crate::template::Templates;
 use crate::waiting::{Held, Neighbour as Awaited};
-use crate::wrap::wrap;
+use crate::wrap::{mtu_bytes, packet_bytes, wrap};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wharf::net::{Headers, UDP, UdpHeaders};
 use wharf::{Burst, Packet, Port, SendError, Sender, Wait};
-use wharf_net::{Asker, Cache, Query};
+use wharf_net::{Asker, Cache, Exit, Query};
 
 /// Packets that go to a port in one call.
 const BURST_PACKETS: usize = 64;
@@ -283,19 +283,31 @@ impl RouteSender {
         let neighbour = (hop.interface, hop.gateway.unwrap_or(destination));
         let has_waited = of.filter(|(of, _)| *of == neighbour);
         let is_listed = has_waited.is_none() && self.shared.waiting.has(&neighbour);
-        match ask(&mut self.asker, hop, destination) {
-            Asked::Fresh if !is_listed => {}
+        let has_failed = match ask(&mut self.asker, hop, destination) {
+            Asked::Fresh if !is_listed => return wrap(packet, hop).map_or_else(Way::Nowhere, Way::By),
             // One that failed long ago is asked for once more, as the kernel does.
             Asked::Failed { is_asked } => match has_waited {
-                None if !is_asked && !is_listed => return Way::Nowhere(Reason::NoNeighbour),
-                Some((_, since)) if since.elapsed() >= KERNEL_ASKS => {
-                    return Way::Nowhere(Reason::NoNeighbour);
-                }
-                _ => return Way::After(neighbour),
+                None => !is_asked && !is_listed,
+                Some((_, since)) => since.elapsed() >= KERNEL_ASKS,
             },
-            Asked::Fresh | Asked::Unknown => return Way::After(neighbour),
+            Asked::Fresh | Asked::Unknown => false,
+        };
+        match self.unfit(packet, query) {
+            Some(reason) => Way::Nowhere(reason),
+            None if has_failed => Way::Nowhere(Reason::NoNeighbour),
+            None => Way::After(neighbour),
         }
-        wrap(packet, hop).map_or_else(Way::Nowhere, Way::By)
+    }
+
+    /// Returns why a packet could not leave if its neighbour were known: then it need not wait for that.
+    #[cold]
+    fn unfit(&mut self, packet: &Packet, query: &Query) -> Option<Reason> {
+        let hop = self.hops.lookup(query).ok()?;
+        if packet_bytes(packet) > mtu_bytes(hop) {
+            return Some(Reason::TooBig);
+        }
+        let Exit::Port(port) = hop.exit else { return None };
+        self.out_of(port).is_none().then_some(Reason::NoPort)
     }
 
     /// Puts a frame into the burst of the port that it leaves by.
