@@ -69,7 +69,7 @@ impl Runtime {
         }
     }
 
-    /// Returns the time of the threads that carry packets, as far as the kernel tells threads apart.
+    /// Returns the time of the threads that carry packets, as far as the kernel counts each by itself.
     fn carried_s(&self) -> f64 {
         let carries = |thread: &&ThreadTime| !WATCHERS.contains(&thread.name.as_str());
         match &self.threads[..] {
