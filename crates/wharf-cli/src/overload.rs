@@ -6,16 +6,16 @@ use crate::verdict::{OF_QUEUE, OF_RECEIVER};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Time between two looks at the counters, some of which a device is asked for.
+/// Time between two checks of the counters, some of which a device is asked for.
 const EVERY: Duration = Duration::from_millis(300);
 /// Time without overload after which it is over.
 const CALM: Duration = Duration::from_secs(1);
-/// Least time between two lines that tell of it.
+/// Least time between two lines that report it.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Fewest drops between two looks, and least share of all packets, that are overload. TCP at a bottleneck loses less.
+/// Fewest drops between two checks, and least share of all packets, that are overload. TCP at a bottleneck loses less.
 const DROPS_MIN: u64 = 20;
 const SHARE_MIN: f64 = 0.05;
-/// Reasons of packets whose failure the watch over the device tells, or the end of a run.
+/// Reasons of packets whose failure the watch over the device reports, or the end of a run.
 const TOLD_ELSEWHERE: [&str; 6] = ["closed", "gone", "injected", "link-down", "lost", "peer-gone"];
 
 /// Drops of one sort: their reasons, and what is told of them.
@@ -56,7 +56,7 @@ pub(crate) struct Overload {
     name: String,
     sort: Sort,
     looked: Instant,
-    /// Packets that had passed, and drops by reason, at the last look.
+    /// Packets that had passed, and drops by reason, at the last check.
     before: (u64, BTreeMap<String, u64>),
     spell: Option<Spell>,
     /// Time of the last line that told of overload.
@@ -69,7 +69,7 @@ struct Spell {
     began: Instant,
     last: Instant,
     dropped: u64,
-    /// Packets that had passed at the last look with drops.
+    /// Packets that had passed at the last check with drops.
     passed: u64,
     /// A line has told of it.
     is_told: bool,

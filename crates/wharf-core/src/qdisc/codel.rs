@@ -70,10 +70,12 @@ impl Standstill {
         Self { stood_ns, asked_ns: 0, fresh_ns: 0 }
     }
 
-    /// Notes that packets are asked for, of which there are some.
+    /// Notes that packets are asked for, of which there are some. A rate that has held them until now is no
+    /// device that stands.
     #[inline]
-    pub(super) fn note(&mut self, now_ns: u64) {
-        let before_ns = std::mem::replace(&mut self.asked_ns, now_ns);
+    pub(super) fn note(&mut self, cx: &mut QdiscContext<'_>) {
+        let now_ns = cx.now_ns();
+        let before_ns = std::mem::replace(&mut self.asked_ns, now_ns).max(cx.held_until_ns());
         if now_ns.saturating_sub(before_ns) >= self.stood_ns {
             self.fresh_ns = now_ns.saturating_sub(self.stood_ns);
         }

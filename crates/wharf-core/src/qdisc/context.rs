@@ -14,6 +14,8 @@ const STAMP_AGE_NS_MAX: u64 = 10_000_000_000;
 pub(super) struct ReadClocks {
     now_ns: Option<u64>,
     origin_ns: Option<Option<u64>>,
+    /// See [`QdiscContext::held_until_ns`].
+    held_until_ns: u64,
 }
 
 /// Comes with each call of a discipline. Nothing in it costs anything unless it is used.
@@ -39,6 +41,16 @@ impl QdiscContext<'_> {
             Some(now_ns) => now_ns,
             None => *self.read.now_ns.insert(self.clock.exact_ns()),
         }
+    }
+
+    /// Notes that a discipline around this one has held packets, by its rate, until `at_ns`.
+    pub(super) fn hold_until(&mut self, at_ns: u64) {
+        self.read.held_until_ns = at_ns;
+    }
+
+    /// Returns the time until which a discipline around this one has held packets, ns; 0 if none has.
+    pub(super) fn held_until_ns(&self) -> u64 {
+        self.read.held_until_ns
     }
 
     /// Returns the bytes of a frame from its Ethernet header on: of a super-packet in several buffers, those

@@ -287,7 +287,7 @@ impl Qdisc for FqCodel {
         if self.slab.len() == 0 {
             return;
         }
-        self.standstill.note(cx.now_ns());
+        self.standstill.note(cx);
         move_within(to, limit, || self.next(cx));
     }
 

@@ -240,6 +240,7 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
             self.rest(cx.now_ns());
             return;
         }
+        cx.hold_until(self.bucket.due_ns(self.head_cost_bytes()));
         self.fill(cx.now_ns());
         let (mut moved, mut moved_bytes) = (0, 0);
         while moved < limit.packets

@@ -9,7 +9,7 @@
 //!                              ├─► HandOver      quota spent, frames left, a successor there
 //!                              └─► Leave ─► done, or Refused ─► HandlePending ─► Transmit …
 //! ```
-//! [`crate::tx::queue::QdiscRun`] carries the actions out and knows the successor. Without one, a spent quota starts
+//! `QdiscRun` (`tx/queue/qdisc_run.rs`) carries the actions out and knows the successor. Without one, a spent quota starts
 //! again: packets left behind would be stranded.
 //!
 //! ```

@@ -330,3 +330,29 @@ fn another_rate_counts_in_its_own_unit() {
     rig.clock.0.fetch_add(1_000_000, SeqCst);
     assert_eq!(rig.leave(), 10 * 100);
 }
+
+/// The bytes that leave, asked for when they are due, or `late_ns` later, of twenty packets that came together.
+fn leave_a_slow_rate(late_ns: u64) -> u64 {
+    // A packet of 1000 bytes each two seconds.
+    let tbf = Tbf::new(
+        FqCodel::new(FqCodelOptions { when_full: WhenFull::DropHead, ..FqCodelOptions::default() }),
+        Rate::new(4000).burst(1000),
+    );
+    let mut rig = Rig::of(tbf, Arc::default());
+    rig.clock.0.store(NS_PER_SECOND, SeqCst);
+    (0..20).for_each(|_| rig.put(1000));
+    let mut left_bytes = rig.leave();
+    for _ in 0..20 {
+        let wait_ns = rig.tbf.next_event_ns().unwrap_or(0);
+        rig.clock.0.fetch_add(wait_ns + late_ns, SeqCst);
+        left_bytes += rig.leave();
+    }
+    left_bytes
+}
+
+/// `fq_codel` drops what came before its device stood for ten intervals, a second. A rate that holds packets for
+/// longer is no such device.
+#[test]
+fn rate_that_holds_packets_for_long_is_no_device_that_stands() {
+    assert_eq!([0, 1_100_000_000].map(leave_a_slow_rate), [6000, 2000], "`CoDel` alone leaves six");
+}

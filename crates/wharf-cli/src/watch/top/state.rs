@@ -49,7 +49,7 @@ impl Series {
 }
 
 impl State {
-    /// Returns that of a run which is the one at this place among all.
+    /// Returns that of the run with this number among all.
     pub(super) fn at(place: (usize, usize)) -> Self {
         Self { place, ..Self::default() }
     }

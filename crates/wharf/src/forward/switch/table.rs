@@ -2,15 +2,15 @@
 //!
 //! Ports on several threads learn and look up at once, without a lock. Each entry is one word, so no reader
 //! ever sees one station's address with another's port: the address is mixed by a permutation of its 60 bits,
-//! of which some are the place in the table, and the others are in the word. The permutation has a secret, so
-//! that no guest can choose addresses that all have one place. The table is as long as it is, a port has a
+//! of which some are the slot of the table, and the others are in the word. The permutation has a secret, so
+//! that no guest can choose addresses that all have one slot. The table is as long as it is, a port has a
 //! share of it at most, and entries grow old by ticks that its user counts. No time, no packet is in here.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Ports that a table tells apart.
+/// Ports that a table can name.
 pub(in crate::forward) const PORTS_MAX: usize = 255;
-/// Entries of one place.
+/// Entries of one slot.
 const WAYS: usize = 8;
 const PLACE_BITS: u32 = 12;
 /// Most stations of one port: half of the table's room.
@@ -91,7 +91,7 @@ impl MacTable {
         }
     }
 
-    /// Returns the entries of the station's place, and its tag: a Feistel network of two halves.
+    /// Returns the entries of the station's slot, and its tag: a Feistel network of two halves.
     fn place(&self, station: Station) -> (&[AtomicU64], u64) {
         let (mut left, mut right) = (station.0 >> HALF_BITS, station.0 & HALF);
         for secret in self.secrets {
