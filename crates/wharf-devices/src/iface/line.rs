@@ -7,9 +7,9 @@ use wharf_core::device::DeviceError;
 pub const GONE: &str = "gone";
 
 /// Bytes of an Ethernet header.
-pub const ETHERNET_BYTES: u32 = 14;
+pub const ETHERNET_BYTES: u32 = wharf_packet::ETHERNET_BYTES as u32;
 /// Bytes of a VLAN tag.
-pub const VLAN_BYTES: u32 = 4;
+pub const VLAN_BYTES: u32 = wharf_packet::VLAN_BYTES as u32;
 /// Offset of the EtherType, or of the first VLAN tag.
 pub(crate) const ETHERTYPE_AT: usize = 12;
 

@@ -8,13 +8,11 @@ use std::io;
 use std::os::fd::AsFd;
 use wharf_core::device::DeviceError;
 use wharf_core::host::Clock;
-use wharf_sys::errno::{EBADFD, EBUSY, EINVAL, EIO, ENETDOWN, ENODEV, ENOENT, ENOTTY, EPERM};
+use wharf_sys::errno::{E2BIG, EBADFD, EBUSY, EINVAL, EIO, ENETDOWN, ENODEV, ENOENT, ENOTTY, EPERM};
 use wharf_sys::interface::{Interface, InterfaceSocket};
 use wharf_sys::netlink::Netlink;
 use wharf_sys::tap::{Offloads, Tap};
 
-/// `E2BIG` of errno(3).
-const E2BIG: i32 = 7;
 /// An MTU that no kernel sets for a TAP.
 const MTU_BYTES_MAX: u32 = 65521;
 /// Least time between two looks at the MTU in another namespace because of frames that are too long: each

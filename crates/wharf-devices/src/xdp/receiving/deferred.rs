@@ -2,8 +2,8 @@
 //!
 //! Busy polling keeps interrupts off only while its NAPI context defers them. That is set for the context of
 //! the queue alone, where the kernel can (Linux 6.13, and a driver that names its contexts), and set back at
-//! the end. A process that is killed leaves the setting behind: the next one finds its own numbers, and at
-//! its end sets the interface's.
+//! the end. A process that is killed, or has given up CAP_NET_ADMIN by then, leaves the setting behind: the
+//! next one finds its own numbers, and at its end sets the interface's.
 
 use std::fs;
 use wharf_sys::netlink::{Deferral, Napi};

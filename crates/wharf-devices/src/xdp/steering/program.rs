@@ -27,7 +27,7 @@ const END: Register = R3;
 const PROTOCOL: Register = R7;
 
 /// Offsets from `PACKET`: of the last EtherType, of the IP header, and of fields in that.
-const ETHERTYPE_AT: i16 = 12;
+const ETHERTYPE_AT: i16 = crate::iface::ETHERTYPE_AT as i16;
 const IP_AT: i16 = 14;
 const IPV4_FRAGMENT_AT: i16 = IP_AT + 6;
 const IPV4_PROTOCOL_AT: i16 = IP_AT + 9;
