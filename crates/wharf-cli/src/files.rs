@@ -76,7 +76,8 @@ pub fn write_report(folder: &Path, files: &[(&str, &str)]) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Opens the file of a page, or creates it: one that is there stays until the page is written. No link is followed, and no reader of a fifo is waited for.
+/// Opens the file of a page, or creates it: one that is there stays until the page is written. No link is
+/// followed, and no reader of a fifo is waited for.
 pub(crate) fn create_page(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);

@@ -9,6 +9,7 @@ mod ports;
 mod reload;
 mod routed;
 mod run;
+mod settings;
 mod table;
 mod tell;
 
@@ -24,7 +25,7 @@ use wharf::forward::Forward;
 
 /// Forwards, prints the summary, and returns an error if anything went wrong.
 pub(crate) fn forward(args: &ForwardArgs, origin: Origin<'_>) -> anyhow::Result<()> {
-    policy::check(args).map_err(|error| placed(args, error))?;
+    settings::check(args).map_err(|error| placed(args, error))?;
     if let (true, Some(source)) = (args.check, &args.source) {
         note(&format!("{}: no mistake in it", source.path()));
         return Ok(());

@@ -1,5 +1,6 @@
 //! Counters of queues and senders. Each has one writer; any thread may read it at any time.
 
+mod absorbed;
 pub(crate) mod counter;
 
 pub(crate) use counter::BatchSizes;
@@ -146,25 +147,6 @@ impl QueueCounters {
     pub fn note_stall(&self, after_ns: u64) {
         self.stalls.add(1);
         self.longest_stall_ns.set(self.longest_stall_ns.get().max(after_ns));
-    }
-
-    /// Adds those of another queue; both are shut down.
-    pub(crate) fn absorb(&self, other: &Self) {
-        self.add(other);
-        self.sent.add(other.sent.get());
-        self.completed_bytes.add(other.completed_bytes.get());
-        self.batch_sizes.absorb(&other.batch_sizes);
-        for (to, from) in [
-            (&self.reasons, &other.reasons),
-            (&self.qdisc_reasons, &other.qdisc_reasons),
-            (&self.undelivered_reasons, &other.undelivered_reasons),
-        ] {
-            let (mut to, from) = (lock(to), lock(from).clone());
-            from.into_iter().for_each(|(reason, count)| add(&mut to, reason, count));
-        }
-        let last_error = lock(&other.last_error).clone();
-        let mut last = lock(&self.last_error);
-        *last = last_error.or(last.take());
     }
 
     /// Forgets that the line was down.

@@ -29,8 +29,9 @@ pub(crate) struct WatchArgs {
     #[cfg(feature = "metrics")]
     #[arg(long, value_name = "HOST", requires = "metrics")]
     pub(crate) metrics_host: Option<String>,
-    /// Listen at this socket, which only the user who starts the run may connect to, for `wharf show`, `wharf set` and `wharf top`; off
-    /// for none [default: for `forward`, and a run without an end, /run/wharf/PID.sock of root, $XDG_RUNTIME_DIR/wharf-PID.sock of others]
+    /// Listen at this socket, which only the user who starts the run may connect to, for `wharf show`, `wharf set`
+    /// and `wharf top`; off for none [default: for `forward`, and a run without an end, /run/wharf/PID.sock of root,
+    /// $XDG_RUNTIME_DIR/wharf-PID.sock of others]
     #[arg(long, value_name = "SOCKET|off", value_parser = control_at)]
     pub(crate) control: Option<ControlAt>,
 }

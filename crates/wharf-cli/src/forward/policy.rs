@@ -6,17 +6,13 @@ use crate::files::check_written;
 use crate::sandbox;
 use crate::session::check_cpus;
 use crate::usage;
-use crate::watch::Change;
 use wharf::forward::Forward;
 use wharf::qdisc::{Order, QdiscRegistry, QdiscSpec};
-use wharf_devices::spec::Direction;
 
 /// Time that a full discipline which drops holds up a packet, at the rate and with the longest ordinary frames.
 const SHORT_MS: u64 = 50;
 /// Frames that such a discipline holds, at least and at most: at 100 Mbit/s the most last 60 ms, at 10 Gbit/s 0.6 ms.
 const SHORT_PACKETS: std::ops::RangeInclusive<u64> = 50..=500;
-/// Most ports of a switch.
-const PORTS_MAX: usize = 255;
 /// Bits of the longest ordinary frame.
 pub(crate) const FRAME_BITS: u64 = 1514 * 8;
 
@@ -27,7 +23,6 @@ pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
     }
     check_ends(args)?;
     check_queues(args)?;
-    Change::check_all(&args.set, &paths(args)).map_err(|error| usage(format!("--set {error}")))?;
     routed::check(args)?;
     check_cpus(&args.cpu)?;
     sandbox::check(&args.sandbox)?;
@@ -61,18 +56,6 @@ fn check_ends(args: &ForwardArgs) -> anyhow::Result<()> {
         }
         None => Ok(()),
     }
-}
-
-/// Returns the names of the paths that there will be. A running switch numbers its ports as they come.
-fn paths(args: &ForwardArgs) -> Vec<String> {
-    let ends = args.ends();
-    if !args.ports.is_empty() {
-        let last = if args.is_running { PORTS_MAX } else { ends.len() };
-        return (1..=last).map(|number| format!("p{number}")).collect();
-    }
-    let way = |at: usize| Forward::direction_at(at, ends[at].kind());
-    let there = |at: &usize| way(*at) != Direction::Send && way(1 - at) != Direction::Receive;
-    [0, 1].into_iter().filter(there).map(|at| ["a-b", "b-a"][at].into()).collect()
 }
 
 /// Checks that other options go with several queues.

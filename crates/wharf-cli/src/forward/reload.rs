@@ -3,7 +3,8 @@
 //! A file with a mistake changes nothing. Settings that may change under traffic are those of `wharf set`; the file's are in force
 //! afterwards, whatever `wharf set` had made of them. An option that takes a restart is one line, and the run goes on with what it had.
 
-use super::policy::{Policy, check};
+use super::policy::Policy;
+use super::settings::check;
 use crate::args::ForwardArgs;
 use crate::config::{Origin, Source};
 use crate::output::{complain, note, warn, with_causes};

@@ -153,8 +153,8 @@ impl Board {
         self.change(|path| Ok(own(path, &changes))).map(drop)
     }
 
-    /// Puts the settings `wanted`, with the changes `set`, into force in all directions, or in none: what is in force already stays
-    /// untouched. Returns a line for each direction that had others.
+    /// Puts the settings `wanted`, with the changes `set`, into force in all directions, or in none: what is in
+    /// force already stays untouched. Returns a line for each direction that had others.
     pub(crate) fn adopt(&self, wanted: &Settings, set: &[String]) -> Result<Vec<String>, String> {
         let set = Change::parse_all(set).map_err(|error| format!("--set {error}"))?;
         let changes = |path: &Running| {

@@ -1,7 +1,7 @@
 //! `Minute`: the delays at the beginning of the last minute, to tell those since from those of the whole run.
 
-use super::running::{Identity, Running};
-use super::snapshot::{Bands, bands, since};
+use super::running::Running;
+use super::snapshot::{Bands, Identity, bands, since};
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! `Running`: one direction of a run: its queues, its counters and its settings, which may be changed.
 
 use super::change::{Change, Settings, qdisc_text};
-use super::snapshot::{BandDelay, PathCounters, QueueRow, bands};
+use super::snapshot::{BandDelay, Identity, PathCounters, QueueRow, bands};
 use crate::args::WhenFull;
 use crate::counts::Counts;
 use crate::forward::policy::own_when_full;
@@ -18,16 +18,6 @@ use wharf_core::device::PATIENCE;
 use wharf_core::metrics::{Measured, Metric, Walk};
 use wharf_core::pool::PagePool;
 use wharf_core::rx::RxQueue;
-
-/// An identity that only clones share.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Identity(Arc<()>);
-
-impl PartialEq for Identity {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
 
 /// One direction of a run.
 #[derive(Debug, Clone, Default)]

@@ -147,7 +147,8 @@ impl TxQueue {
         self.shared.senders().totals()
     }
 
-    /// Adds the counters of another queue, which may be forgotten then. Both are shut down, and nothing writes them any more.
+    /// Adds the counters of another queue, which may be forgotten then. Both are shut down: nothing writes
+    /// them any more.
     #[doc(hidden)]
     pub fn absorb(&self, other: &Self) {
         self.counters().absorb(other.counters());

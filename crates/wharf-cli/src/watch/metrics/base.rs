@@ -145,7 +145,8 @@ impl Base<'_> {
     }
 }
 
-/// True if the interface of the device `end` is up and has a carrier; `None` if it has none. One that was deleted is down.
+/// True if the interface of the device `end` is up and has a carrier; `None` if it has none. One that was
+/// deleted is down.
 fn is_link_up(end: &str) -> Option<bool> {
     let (kind, rest) = end.split_once(':')?;
     let name = rest.split(',').next().unwrap_or_default();
