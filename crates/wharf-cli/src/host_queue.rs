@@ -29,8 +29,8 @@ pub(crate) struct HostQueueReport {
 }
 
 impl HostQueue {
-    /// Finds the queue of the interface that the device `spec` sends by, where the kernel has one, and all frames
-    /// pass it.
+    /// Finds the queue of the interface that the device `spec` sends by, where the kernel has one, and all
+    /// frames pass it.
     pub(crate) fn of(spec: &DeviceSpec) -> Option<Self> {
         let options = spec.options();
         let index = match (spec.kind().name, spec.kind().place) {
@@ -65,8 +65,8 @@ fn index_of(interface: &str) -> Option<i32> {
     Some(Interface::find(socket.as_fd(), interface).ok()?.index)
 }
 
-/// Returns the index of the interface by which the kernel sends to `HOST:PORT`: that of the address's zone, or
-/// as the routes say.
+/// Returns the index of the interface by which the kernel sends to `HOST:PORT`: that of the address's zone,
+/// or as the routes say.
 fn index_to(place: &str) -> Option<i32> {
     let (host, port) = place.rsplit_once(':')?;
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);

@@ -262,10 +262,8 @@ fn times_that_go_back_and_long_gaps_are_told() {
 fn gaps_are_refused_at_any_pace_but_that_of_the_capture() {
     for gap in ["--max-gap", "--loop-gap"] {
         let done = wharf(&["send", "--pcap", SAMPLE, "--to", "null", "--rate", "1kpps", gap, "100ms"]);
-        assert!(
-            done.code == Some(2) && done.line().contains(&format!("{gap}: it is for a capture")),
-            "{done:?}"
-        );
+        let says = format!("{gap}: it is for a capture");
+        assert!(done.code == Some(2) && done.line().contains(&says), "{done:?}");
     }
 }
 
@@ -283,8 +281,7 @@ fn a_signal_ends_the_reading_of_a_capture() {
         .stderr(Stdio::piped());
     let mut child = child.spawn().unwrap();
     // It tells the wait once it lasts.
-    let mut told = [0; 1];
-    std::io::Read::read_exact(child.stderr.as_mut().unwrap(), &mut told).unwrap();
+    std::io::Read::read_exact(child.stderr.as_mut().unwrap(), &mut [0]).unwrap();
     signal(&child, "INT");
     let done = finish(child);
     assert!(done.stderr.contains("reading the capture: ended by a signal"), "{done:?}");
