@@ -2,7 +2,7 @@
 //! the device had taken. Other programs' packets pass it, too.
 
 use serde::Serialize;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use wharf_devices::spec::{DeviceSpec, Place};
 use wharf_sys::interface::{Interface, InterfaceSocket};
@@ -29,17 +29,17 @@ pub(crate) struct HostQueueReport {
 }
 
 impl HostQueue {
-    /// Finds the queue of the interface that the device `spec`, named `name`, sends by, where the kernel has one.
-    pub(crate) fn of(spec: &DeviceSpec, name: &str) -> Option<Self> {
+    /// Finds the queue of the interface that the device `spec` sends by, where the kernel has one, and all
+    /// frames pass it.
+    pub(crate) fn of(spec: &DeviceSpec) -> Option<Self> {
+        let options = spec.options();
         let index = match (spec.kind().name, spec.kind().place) {
-            ("packet", Place::Interface(_)) => {
-                let socket = InterfaceSocket::open().ok()?;
-                Interface::find(socket.as_fd(), spec.place()).ok()?.index
-            }
-            ("udp", _) => {
-                let address = name.strip_prefix("udp:")?.parse::<SocketAddr>().ok()?.ip();
-                Netlink::open().ok()?.interface_to(Some(address).filter(|to| !to.is_unspecified())?).ok()?
-            }
+            ("packet", Place::Interface(_)) if !options.is_on("bypass") => index_of(spec.place())?,
+            // By the frames' own addresses they leave by any interface.
+            ("udp", _) if options.word("dest") != Some("frame") => match options.text("interface") {
+                Some(interface) => index_of(interface)?,
+                None => index_to(spec.place())?,
+            },
             _ => return None,
         };
         Some(Self { index, before: Netlink::root_qdisc(index).ok()?? })
@@ -56,5 +56,40 @@ impl HostQueue {
             backlog: now.backlog_packets,
             kind: now.kind,
         })
+    }
+}
+
+/// Returns the index of an interface.
+fn index_of(interface: &str) -> Option<i32> {
+    let socket = InterfaceSocket::open().ok()?;
+    Some(Interface::find(socket.as_fd(), interface).ok()?.index)
+}
+
+/// Returns the index of the interface by which the kernel sends to `HOST:PORT`: that of the address's zone,
+/// or as the routes say.
+fn index_to(place: &str) -> Option<i32> {
+    let (host, port) = place.rsplit_once(':')?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    match (host, port.parse().ok()?).to_socket_addrs().ok()?.next()? {
+        SocketAddr::V6(zoned) if zoned.scope_id() > 0 => i32::try_from(zoned.scope_id()).ok(),
+        to if to.ip().is_unspecified() => None,
+        to => Netlink::open().ok()?.interface_to(to.ip()).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wharf_devices::registry::Registry;
+
+    #[test]
+    fn the_interface_is_that_of_a_name_a_zone_or_an_option_and_none_is_guessed() {
+        let found = ["127.0.0.1:9", "localhost:9", "[::1]:9", "[fe80::1%lo]:9"].map(index_to);
+        assert_eq!([found[0], found[1], found[3]], [Some(1); 3], "lo is the first of any network");
+        assert_eq!(["0.0.0.0:9", "127.0.0.1:x", "no such host.:9"].map(index_to), [None; 3]);
+        for spec in ["packet:lo,bypass=on", "udp:127.0.0.1:9,dest=frame", "null:"] {
+            let spec = Registry::default().parse(spec).unwrap();
+            assert!(HostQueue::of(&spec).is_none(), "{spec}");
+        }
     }
 }

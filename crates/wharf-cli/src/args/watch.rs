@@ -61,7 +61,7 @@ fn control_at(text: &str) -> Result<ControlAt, String> {
 const SHOW: &str = "\
 Examples:
   wharf show
-      the runs that have a control socket: forwarders, and those that were started with --control
+      the runs that have a control socket: those without an end, and those that were started with --control
   wharf show 4711
       the counters of process 4711, with its rates over 0.3 s
   wharf show /run/wharf/4711.sock --json

@@ -32,9 +32,10 @@ pub(super) fn captured(
         return pipe(args, path, signals);
     }
     let limit_bytes = if args.senders > 1 { SHARED_BYTES_MAX } else { KEPT_BYTES_MAX };
-    match Capture::load(path, limit_bytes, &reading(args)) {
+    let (opened, how) = (path.to_path_buf(), reading(args));
+    match signals.unless_asked(&reads(path), move || Capture::load(&opened, limit_bytes, &how))? {
         Ok(capture) => kept(args, capture, ends),
-        Err(CaptureError::TooLarge { .. }) if args.senders == 1 => large(args, path, ends),
+        Err(CaptureError::TooLarge { .. }) if args.senders == 1 => large(args, path, ends, signals),
         Err(error @ CaptureError::TooLarge { .. }) => {
             Err(anyhow!("{error} for --senders; one sender sends a file of any size"))
         }
@@ -94,8 +95,13 @@ fn pipe(args: &SendArgs, path: &Path, signals: &Signals) -> anyhow::Result<(Stri
     Ok((format!("{} (a stream)", replay.name()), stream_of(args, replay)))
 }
 
-fn large(args: &SendArgs, path: &Path, ends: &Ends) -> anyhow::Result<(String, Traffic)> {
-    let survey = Survey::of(path, if args.strict { u64::MAX } else { SURVEY_BYTES })?;
+fn reads(path: &Path) -> Waits {
+    Waits::new(format!("--pcap {}: reading the capture", path.display()))
+}
+
+fn large(args: &SendArgs, path: &Path, ends: &Ends, signals: &Signals) -> anyhow::Result<(String, Traffic)> {
+    let (opened, most_bytes) = (path.to_path_buf(), if args.strict { u64::MAX } else { SURVEY_BYTES });
+    let survey = signals.unless_asked(&reads(path), move || Survey::of(&opened, most_bytes))??;
     refuse_damage(args, survey.error.as_ref())?;
     let found_bytes = if args.frame_bytes.is_some() { 0 } else { survey.longest_bytes };
     let longest_bytes = room_bytes(args).max(found_bytes);

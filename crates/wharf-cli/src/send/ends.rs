@@ -36,8 +36,11 @@ impl Ends {
         if args.pcap.is_none() && pace.is_captured() {
             return Err(usage("--rate original: generated packets have no time stamps; it is for --pcap"));
         }
-        if args.loop_gap.is_some() && !pace.is_captured() {
-            return Err(usage("--loop-gap: it is for a capture at its own pace (--rate original, or 2x)"));
+        let gap = [(args.loop_gap, "--loop-gap"), (args.max_gap, "--max-gap")];
+        if let Some((_, name)) = gap.iter().find(|(gap, _)| gap.is_some() && !pace.is_captured()) {
+            return Err(usage(format!(
+                "{name}: it is for a capture at its own pace (--rate original, or 2x)"
+            )));
         }
         // Devices that leave this process are sent to until a signal; a file would fill the disk.
         let is_endless = !is_bounded && args.pcap.is_none() && !is_inside;

@@ -59,16 +59,18 @@ pub(super) fn sending(
     let port = port.wrap(move |device| timed(wrap(device), schedule.as_ref()));
     let waits = waits_for(to).at_most(args.recovery.give_up);
     let queues = args.queues;
+    let behind = to.clone();
     let build = move || {
-        port.build_queues(queues, |queue, at| match qdiscs.get_mut(at).and_then(Option::take) {
+        let ports = port.build_queues(queues, |queue, at| match qdiscs.get_mut(at).and_then(Option::take) {
             Some(qdisc) => queue.qdisc(qdisc),
             None => queue,
-        })
+        });
+        // It may ask for a name's address.
+        ports.map(|ports| (ports, HostQueue::of(&behind)))
     };
-    let ports = signals.unless_asked(&waits, build)??;
+    let (ports, host_queue) = signals.unless_asked(&waits, build)??;
     let queues: Vec<TxQueue> = ports.iter().flat_map(Port::queue).cloned().collect();
     let name = ports.first().map_or_else(|| to.name(), |port| port.name().into());
-    let host_queue = HostQueue::of(to, &name);
     Ok(Sending { host_queue, name, can_limit, ports, queues, has_far_end, delay, wrapped, meters })
 }
 

@@ -1,6 +1,6 @@
 //! Captures that are none: one line that names the file and the place, exit code 1, and no wait.
 
-use crate::common::{Folder, SAMPLE, finish, text, wharf};
+use crate::common::{Folder, SAMPLE, finish, signal, text, wharf};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 
@@ -173,7 +173,7 @@ fn a_large_file_that_is_cut_is_sent_up_to_there_round_after_round_and_not_by_str
     std::fs::File::options().write(true).open(&path).unwrap().set_len(24 + (20 << 20)).unwrap();
     let done = wharf(&["send", "--pcap", &path, "--loop", "1", "--to", "null", "--json"]);
     assert!(
-        done.code == Some(1) && done.line().contains("none of its 1310720 records can be sent"),
+        done.code == Some(1) && done.stderr.contains("none of its 1310720 records can be sent"),
         "{done:?}"
     );
 }
@@ -213,6 +213,7 @@ fn other_link_types_are_sent_with_addresses_or_where_none_are_needed() {
     let path = folder.file("cooked.pcap", &cooked(101, &[0x20; 20]));
     let done = wharf(&["send", "--pcap", &path, "--to", "null"]);
     assert!(done.code == Some(1) && done.line().contains("none of its 2 records can be sent"), "{done:?}");
+    assert!(done.stderr.contains("; --mac SRC,DST gives addresses to "), "{done:?}");
 }
 
 #[test]
@@ -255,6 +256,35 @@ fn times_that_go_back_and_long_gaps_are_told() {
         (Some(3), false),
         "{done:?}"
     );
+}
+
+#[test]
+fn gaps_are_refused_at_any_pace_but_that_of_the_capture() {
+    for gap in ["--max-gap", "--loop-gap"] {
+        let done = wharf(&["send", "--pcap", SAMPLE, "--to", "null", "--rate", "1kpps", gap, "100ms"]);
+        let says = format!("{gap}: it is for a capture");
+        assert!(done.code == Some(2) && done.line().contains(&says), "{done:?}");
+    }
+}
+
+#[test]
+fn a_signal_ends_the_reading_of_a_capture() {
+    let folder = Folder::new();
+    // A hole of 8 GiB: records of length 0.
+    let path = folder.file("hole.pcap", &header(65535));
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(8 << 30).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_wharf"));
+    child
+        .args(["send", "--pcap", &path, "--to", "null", "--strict"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    // It tells the wait once it lasts.
+    std::io::Read::read_exact(child.stderr.as_mut().unwrap(), &mut [0]).unwrap();
+    signal(&child, "INT");
+    let done = finish(child);
+    assert!(done.stderr.contains("reading the capture: ended by a signal"), "{done:?}");
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub enum CaptureError {
 /// Says that a file of so many records has nothing to send.
 pub(super) fn none_to_send(file: &str, records: u64) -> String {
     format!(
-        "{file}: none of its {records} records can be sent: each is empty, longer than any frame, or of another link type or direction"
+        "{file}: none of its {records} records can be sent: each is empty, longer than any frame, or of another link type or direction; --mac SRC,DST gives addresses to cooked, raw IP and loopback packets"
     )
 }
 

@@ -106,7 +106,7 @@ fn records_that_are_no_frames_are_skipped_and_counted() {
     let error = load(&[0, LENGTH_BYTES_MAX + 1]).unwrap_err().to_string();
     assert!(
         error.ends_with(
-            "none of its 2 records can be sent: each is empty, longer than any frame, or of another link type or direction"
+            "none of its 2 records can be sent: each is empty, longer than any frame, or of another link type or direction; --mac SRC,DST gives addresses to cooked, raw IP and loopback packets"
         ),
         "{error}"
     );
