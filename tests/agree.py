@@ -40,6 +40,10 @@ def adds_up(what, view):
 def of_show(path):
     view = {key: path[key] for key in COUNTS} | {"received": path["received_packets"], "received_bytes": path["received_bytes"]}
     view["drops"] = path["drops"]
+    if path["to"] is None:  # a receiver has those of its summary, and no transmit queue in a scrape
+        if (view.pop("packets"), view.pop("bytes")) != (view["received"], view["received_bytes"]):
+            raise Wrong(f"packets and bytes of a receiver are not those received: {path}")
+        view.pop("batches")
     for key in COUNTS:
         total = sum(queue[key] for queue in path["queues"])
         if path["queues"] and total != path[key] and not (key in ("accepted", "returned") and path["from"]):
