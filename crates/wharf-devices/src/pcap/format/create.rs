@@ -10,8 +10,8 @@ use wharf_sys::file::open_private;
 
 use super::error::{PcapError, displayed, kind_name};
 
-/// The files that are spared, by device and inode. They stay open: another file would get the number of one that
-/// is deleted.
+/// The files that are spared, by device and inode. They stay open: another file would get the number of one
+/// that is deleted.
 static SPARED: Mutex<Vec<(u64, u64, File)>> = Mutex::new(Vec::new());
 
 /// Has no capture be written over the file at `path`, by whatever name: this process reads it.
