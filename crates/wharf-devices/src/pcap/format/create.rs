@@ -10,21 +10,24 @@ use wharf_sys::file::open_private;
 
 use super::error::{PcapError, displayed, kind_name};
 
-/// Device and inode of the files that are spared.
-static SPARED: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+/// The files that are spared, by device and inode. They stay open: another file would get the number of one
+/// that is deleted.
+static SPARED: Mutex<Vec<(u64, u64, File)>> = Mutex::new(Vec::new());
 
 /// Has no capture be written over the file at `path`, by whatever name: this process reads it.
 pub fn spare(path: &Path) {
-    if let Ok(of) = fs::metadata(path)
-        && of.is_file()
+    // Opening another kind of file may wait or act.
+    if let Ok(true) = fs::metadata(path).map(|of| of.is_file())
+        && let Ok(file) = File::open(path)
+        && let Ok(of) = file.metadata()
         && !is_spared(&of)
     {
-        lock(&SPARED).push((of.dev(), of.ino()));
+        lock(&SPARED).push((of.dev(), of.ino(), file));
     }
 }
 
 fn is_spared(of: &Metadata) -> bool {
-    lock(&SPARED).contains(&(of.dev(), of.ino()))
+    lock(&SPARED).iter().any(|(device, inode, _)| (*device, *inode) == (of.dev(), of.ino()))
 }
 
 /// True if the file at `path` is spared.
