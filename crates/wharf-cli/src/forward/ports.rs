@@ -96,7 +96,9 @@ impl Ports {
         if let Some(file) = &self.mirror {
             builder = builder.wrap(mirroring(file.clone()));
         }
-        forward.plug(builder, &settings(wanted, &self.in_force))?;
+        for builder in Forward::open(vec![builder], wanted.queues)? {
+            forward.plug(builder, &settings(wanted, &self.in_force))?;
+        }
         self.ends.push(end.clone());
         self.kept.push(kept(wanted, end));
         tells.plug(forward, end, wanted)
