@@ -26,6 +26,9 @@ const MESSAGE_WITHIN: Duration = Duration::from_secs(1);
 /// Time between two looks for it.
 const LOOK_AFTER: Duration = Duration::from_millis(1);
 
+/// Time without a message after which the pairs that are open are all that a driver opens now.
+const QUIET: Duration = Duration::from_millis(5);
+
 /// Number of a request.
 const SET_VRING_ENABLE: u32 = 18;
 
@@ -162,6 +165,7 @@ fn connection(
         if left == Some(Duration::ZERO) {
             return Err(closed(format_args!("it has sent nothing for {} s", FIRST_WITHIN.as_secs())));
         }
+        let left = left.into_iter().chain(link.is_unsettled().then_some(QUIET)).min();
         waits.wait(left.map_or(u64::MAX, |left| left.as_nanos() as u64));
         Ok(())
     };
@@ -175,12 +179,15 @@ pub(super) fn serve(
 ) -> Result<(), String> {
     let session = Arc::new(Mutex::new(Session::new(link.clone(), withheld)));
     let mut handler = BackendReqHandler::from_stream(stream.try_clone().map_err(closed)?, session.clone());
-    let mut has_spoken = false;
+    let (mut has_spoken, mut spoke_at) = (false, Instant::now());
     while !link.closes() && !link.hangs_up() {
         let request = match await_message(link, stream)? {
             Message::Whole(request) => request,
             Message::Ended => return Ok(()),
             Message::None => {
+                if link.is_unsettled() && spoke_at.elapsed() >= QUIET {
+                    link.settle();
+                }
                 wait(has_spoken)?;
                 continue;
             }
@@ -194,6 +201,7 @@ pub(super) fn serve(
             (false, true) => handler.handle_request(),
             (false, false) => Unserved::read(stream).and_then(|message| message.carry_out(stream, &session)),
         };
+        spoke_at = Instant::now();
         match handled {
             Ok(()) if !has_spoken => {
                 has_spoken = true;

@@ -55,6 +55,8 @@ pub(super) struct Session {
     link: Arc<Link>,
     offered: u64,
     agreed: Agreed,
+    /// SET_FEATURES came: none may have been agreed upon.
+    has_agreed: bool,
     protocol: VhostUserProtocolFeatures,
     memory: Arc<Memory>,
     /// Regions of the memory, by a table or one by one, with the number of times that each came.
@@ -82,6 +84,7 @@ impl Session {
             link,
             offered,
             agreed,
+            has_agreed: false,
             protocol,
             memory,
             slots: Vec::new(),

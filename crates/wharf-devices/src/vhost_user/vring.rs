@@ -129,6 +129,8 @@ pub(super) struct Vring {
     pub(super) inflight: Option<View>,
     /// Buffers given back at the start: another device had left them in flight.
     pub(super) given_back: u64,
+    /// Buffers for frames to the driver that were given back at the start: see [`PackedDevice::close_hole`].
+    pub(super) holes: u64,
     /// SET_VRING_ENABLE of the virtqueue for frames from the driver, if this is the other one of its pair.
     /// Until then frames that arrive are discarded, also an answer to one that this virtqueue sent.
     pub(super) is_answer_enabled: bool,
@@ -207,8 +209,12 @@ impl Vring {
                     true => Some((PackedDevice::new(place, options, self.base)?, 0)),
                     false => PackedDevice::resumed(place, self.base, options)?,
                 };
-                let (device, given_back) = device.ok_or(NoStart::Unknown)?;
+                let (mut device, given_back) = device.ok_or(NoStart::Unknown)?;
                 self.given_back += given_back as u64;
+                if device.close_hole(memory)? {
+                    self.holes += 1;
+                    self.call.iter().for_each(EventFd::signal);
+                }
                 Ring::Packed(device)
             }
         };

@@ -301,8 +301,10 @@ fn several_pairs_keep_flows_together_and_one_switched_off_is_left() {
         };
         let frames: Vec<_> = (0..40).map(|number| rig.frame(&flow(number % 10), Meta::default())).collect();
         assert_eq!(rig.transmit(frames), 0);
-        rig.reap();
-        assert_eq!(rig.sent, 40);
+        until(|| {
+            rig.reap();
+            rig.sent == 40
+        });
         let by_pair = pairs.each_mut().map(|pair| {
             let frames = std::iter::from_fn(|| pair.next(&peer)).map(|frame| frame[HEADER_BYTES + 42]);
             let mut flows: Vec<u8> = frames.collect();
@@ -325,8 +327,11 @@ fn several_pairs_keep_flows_together_and_one_switched_off_is_left() {
         pairs[0].post(64);
         let frames: Vec<_> = (0..10).map(|number| rig.frame(&flow(number), Meta::default())).collect();
         assert_eq!(rig.transmit(frames), 0);
-        rig.reap();
-        assert_eq!((rig.sent, std::iter::from_fn(|| pairs[0].next(&peer)).count()), (50, 10));
+        until(|| {
+            rig.reap();
+            rig.sent == 50
+        });
+        assert_eq!(std::iter::from_fn(|| pairs[0].next(&peer)).count(), 10);
         assert!(pairs[1].send(&peer, &PLAIN, &flow(1), 1));
         assert_eq!(rig.receive(), []);
         until(|| rig.receive().is_empty() && pairs[1].send.next_used().unwrap().is_some());
