@@ -285,9 +285,9 @@ impl RxDevice for VhostUser {
         self.receiving.next_arrival_ns()
     }
 
-    /// Another driver may come at any time.
+    /// Another driver may come at any time, but to a device that was started with its connection.
     fn ended(&self) -> bool {
-        self.thread.is_none()
+        self.thread.is_none() || self.link.has_ended()
     }
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {

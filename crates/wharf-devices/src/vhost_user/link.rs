@@ -48,6 +48,8 @@ pub(super) struct Link {
     /// True if the connection is to end, and the device with it.
     hangs_up: AtomicBool,
     closes: AtomicBool,
+    /// No driver will come any more.
+    has_ended: AtomicBool,
     /// The connection, so that it can be ended from outside.
     stream: Mutex<Option<UnixStream>>,
     /// It has sent a message.
@@ -82,6 +84,7 @@ impl Link {
             wake: EventFd::new()?,
             hangs_up: AtomicBool::new(false),
             closes: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
             stream: Mutex::new(None),
             has_driver: AtomicBool::new(false),
             given_back: AtomicU64::new(0),
@@ -325,6 +328,16 @@ impl Link {
 
     pub(super) fn hangs_up(&self) -> bool {
         self.hangs_up.load(Ordering::Relaxed)
+    }
+
+    /// Notes that no driver will come any more.
+    pub(super) fn end(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+        self.change.signal();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
     }
 
     pub(super) fn closes(&self) -> bool {

@@ -19,6 +19,8 @@ const FEATURES: u64 = feature::CSUM
     | feature::GUEST_CSUM
     | feature::GUEST_TSO4
     | feature::GUEST_TSO6
+    | feature::GUEST_ECN
+    | feature::HOST_ECN
     | feature::HOST_TSO4
     | feature::HOST_TSO6
     | feature::HOST_USO

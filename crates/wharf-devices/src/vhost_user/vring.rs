@@ -6,7 +6,6 @@ use crate::virtio::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError
 use crate::vnet::VNET_HEADER_BYTES;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 use wharf_sys::event::EventFd;
 use wharf_sys::shared::View;
 
@@ -33,13 +32,7 @@ impl Agreed {
 
     /// Returns true if the driver takes super-packets of this kind.
     pub(super) fn takes(self, gso_kind: u8) -> bool {
-        self.has(feature::GUEST_CSUM)
-            && match gso_kind {
-                GSO_TCPV4 => self.has(feature::GUEST_TSO4),
-                GSO_TCPV6 => self.has(feature::GUEST_TSO6),
-                GSO_UDP => self.0 & feature::GUEST_USO == feature::GUEST_USO,
-                _ => false,
-            }
+        self.has(feature::GUEST_CSUM) && feature::driver_takes(self.0, gso_kind)
     }
 
     pub(super) fn layout(self) -> Layout {
