@@ -188,8 +188,10 @@ def vlans(rig):
     rig.expect(3, frame(ALL, mac(3), 7), {}, "no tag where all have one")
     rig.expect(0, frame(ALL, mac(0), 8, 10), {}, "a tag where none has one")
     rig.expect(4, frame(ALL, mac(4), 9), {}, "no VLAN, where all others are in one")
+    rig.expect(0, frame(ALL, mac(0), 10, 0), {1: None, 3: 10, 4: 10}, "a priority alone")
+    rig.expect(4, frame(ALL, mac(4), 11, 4095), {}, "no VLAN at all")
     _, drops = switch.end()
-    assert drops == {"other-vlan": 3, "no-port": 1}, drops
+    assert drops == {"other-vlan": 4, "no-port": 1}, drops
     print("VLANs: tags begin and end at ports, and no frame leaves its VLAN")
 
 

@@ -57,7 +57,8 @@ const RETRY_NS: u64 = 200_000_000;
 /// Reason of frames to a driver that has enabled no virtqueue for them, and of frames from one that it has
 /// switched off.
 const NOT_ENABLED: &str = "not-enabled";
-/// Reason of frames from a driver that another device had taken when it ended.
+/// Reason of frames from a driver that another device had taken when it ended, and of one to a driver that it
+/// had not shown.
 const PEER_GONE: &str = "peer-gone";
 /// Reason of frames that waited too long for the driver's buffers.
 const RING_FULL: &str = "ring-full";
@@ -284,9 +285,9 @@ impl RxDevice for VhostUser {
         self.receiving.next_arrival_ns()
     }
 
-    /// Another driver may come at any time.
+    /// Another driver may come at any time, but to a device that was started with its connection.
     fn ended(&self) -> bool {
-        self.thread.is_none()
+        self.thread.is_none() || self.link.has_ended()
     }
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
@@ -309,6 +310,7 @@ pub fn converse(
 ) -> Result<usize, String> {
     let link = Arc::new(Link::new("fuzz".into(), 2).map_err(|error| error.to_string())?);
     let served = control::serve(&link, stream, 0, |_| Ok(()));
+    link.settle();
     let (mut sending, mut receiving) = (Sending::new(&link), Receiving::default());
     sending.attach(cache.pool().region().clone());
     let mut came = Batch::new(64);

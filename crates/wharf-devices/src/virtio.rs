@@ -43,6 +43,8 @@ pub use ring::{DeviceRing, DriverRing, Extent, Options, Used};
 
 /// Feature bits (virtio 1.2, sections 5.1.3 and 6), as masks.
 pub mod feature {
+    use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
+
     /// The driver may leave checksums to the device.
     pub const CSUM: u64 = 1;
     /// The driver takes frames with unfinished checksums.
@@ -53,10 +55,14 @@ pub mod feature {
     pub const GUEST_TSO4: u64 = 1 << 7;
     /// The driver takes TCP super-packets over IPv6.
     pub const GUEST_TSO6: u64 = 1 << 8;
+    /// The driver takes TCP super-packets with a CWR flag.
+    pub const GUEST_ECN: u64 = 1 << 9;
     /// The device takes TCP super-packets over IPv4.
     pub const HOST_TSO4: u64 = 1 << 11;
     /// The device takes TCP super-packets over IPv6.
     pub const HOST_TSO6: u64 = 1 << 12;
+    /// The device takes TCP super-packets with a CWR flag.
+    pub const HOST_ECN: u64 = 1 << 13;
     /// The device may put a frame into several receive buffers.
     pub const MRG_RXBUF: u64 = 1 << 15;
     /// The driver tells where it is after a migration.
@@ -84,8 +90,29 @@ pub mod feature {
     /// The driver tells the length of the headers of a super-packet.
     pub const GUEST_HDRLEN: u64 = 1 << 59;
     /// Unfinished checksums and super-packets, both ways.
-    pub const OFFLOADS: u64 =
-        CSUM | GUEST_CSUM | GUEST_TSO4 | GUEST_TSO6 | GUEST_USO | HOST_TSO4 | HOST_TSO6 | HOST_USO;
+    pub const OFFLOADS: u64 = TO_DRIVER | TO_DEVICE;
+    const TO_DRIVER: u64 = GUEST_CSUM | GUEST_TSO4 | GUEST_TSO6 | GUEST_ECN | GUEST_USO;
+    const TO_DEVICE: u64 = CSUM | HOST_TSO4 | HOST_TSO6 | HOST_ECN | HOST_USO;
+
+    /// True if the driver takes super-packets of `gso_kind`, by the agreed `features`.
+    pub(crate) fn driver_takes(features: u64, gso_kind: u8) -> bool {
+        takes(features, gso_kind, [GUEST_TSO4, GUEST_TSO6, GUEST_USO])
+    }
+
+    /// True if the device does.
+    pub(crate) fn device_takes(features: u64, gso_kind: u8) -> bool {
+        takes(features, gso_kind, [HOST_TSO4, HOST_TSO6, HOST_USO])
+    }
+
+    fn takes(features: u64, gso_kind: u8, [tso4, tso6, uso]: [u64; 3]) -> bool {
+        let bits = match gso_kind {
+            GSO_TCPV4 => tso4,
+            GSO_TCPV6 => tso6,
+            GSO_UDP => uso,
+            _ => return false,
+        };
+        features & bits == bits
+    }
 }
 
 /// Most descriptors of a ring (virtio 1.2, section 2.6).

@@ -310,7 +310,7 @@ impl Forward {
         let directions = vec![direction(0), direction(1)];
         let queues = counts[0].max(counts[1]);
         let receivers = (0..2).filter(|&at| there[at]).map(|at| counts[at]).sum();
-        let pollers = settings.pollers_of(queues, receivers);
+        let pollers = settings.pollers_of(queues, receivers, 0);
         let (ports, ends) = (vec![Vec::new(), Vec::new()], Vec::from(ends));
         let mut all = Lines { settings, ends, pollers, queues, directions, ports, is_switch: false };
         for line in lines {
@@ -387,10 +387,11 @@ fn lines(queues: [Vec<Opened>; 2], ends: &[End; 2]) -> Result<Vec<Line>, Forward
 }
 
 impl ForwardSettings {
-    /// Returns the pollers: one for each of the `queues`, or as many as were asked for.
-    fn pollers_of(&self, queues: usize, receivers: usize) -> Vec<Arc<Pollers>> {
+    /// Returns the pollers: one for each of the `queues`, or as many as were asked for. `first` were made
+    /// before.
+    fn pollers_of(&self, queues: usize, receivers: usize, first: usize) -> Vec<Arc<Pollers>> {
         let threads = self.pollers.unwrap_or(queues).clamp(1, receivers.max(1));
         let cpu = |thread: usize| self.cpus.get(thread % self.cpus.len().max(1)).copied();
-        (0..threads).map(|thread| Pollers::new(Host::Machine, self.poller, cpu(thread))).collect()
+        (first..first + threads).map(|thread| Pollers::new(Host::Machine, self.poller, cpu(thread))).collect()
     }
 }

@@ -111,7 +111,9 @@ impl Ports {
         if let Some(file) = &self.mirror {
             builder = builder.wrap(mirroring(file.clone()));
         }
-        forward.plug(builder, &settings(wanted, &self.in_force))?;
+        for builder in Forward::open(vec![builder], wanted.queues)? {
+            forward.plug(builder, &settings(wanted, &self.in_force))?;
+        }
         tells.plug(forward, end, wanted).inspect_err(|_| forward.unplug(self.ends.len()))?;
         self.ends.push(end.clone());
         self.kept.push(kept(wanted, end));

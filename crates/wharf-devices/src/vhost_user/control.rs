@@ -26,6 +26,9 @@ const MESSAGE_WITHIN: Duration = Duration::from_secs(1);
 /// Time between two looks for it.
 const LOOK_AFTER: Duration = Duration::from_millis(1);
 
+/// Time without a message after which the pairs that are open are all that a driver opens now.
+const QUIET: Duration = Duration::from_millis(5);
+
 /// Number of a request.
 const SET_VRING_ENABLE: u32 = 18;
 
@@ -37,8 +40,8 @@ const SOCKET: u64 = 1;
 #[derive(Debug)]
 pub(super) enum Source {
     Listener(Listening),
-    /// A path to connect to, and the first connection.
-    Peer(PathBuf, Option<UnixStream>),
+    /// A path to connect to again, if there is one, and the first connection.
+    Peer(Option<PathBuf>, Option<UnixStream>),
 }
 
 impl Source {
@@ -49,7 +52,7 @@ impl Source {
         let listening = match number.map(inherited).transpose()? {
             None => Listening::at(path, Kind::Stream, options.mode, options.group)?,
             Some(socket) if listens(&socket)? => Listening::inherited(socket.into()),
-            Some(socket) => return Ok(Self::Peer(path.to_path_buf(), Some(socket.into()))),
+            Some(socket) => return Ok(Self::Peer(None, Some(socket.into()))),
         };
         listening.listener.set_nonblocking(true)?;
         Ok(Self::Listener(listening))
@@ -58,7 +61,7 @@ impl Source {
     /// Connects to the listener at `path`.
     pub(super) fn connect(path: &Path) -> io::Result<Self> {
         let stream = unix_socket::connect(path)?;
-        Ok(Self::Peer(path.to_path_buf(), Some(stream)))
+        Ok(Self::Peer(Some(path.to_path_buf()), Some(stream)))
     }
 
     /// Makes the set that notifies of connections. It is made once, so a lack of descriptors later does not
@@ -70,7 +73,7 @@ impl Source {
         set(link, self.listener())
     }
 
-    /// Returns the next connection; `None` when the device closes.
+    /// Returns the next connection; `None` when the device closes, or there can be none any more.
     fn next(&mut self, link: &Link, waits: &Waits<'_>) -> Option<UnixStream> {
         let mut is_told = false;
         while !link.closes() {
@@ -78,7 +81,11 @@ impl Source {
                 Self::Listener(Listening { listener, .. }) => {
                     listener.accept().and_then(|(stream, _)| stream.set_nonblocking(false).map(|()| stream))
                 }
-                Self::Peer(path, first) => first.take().map_or_else(|| unix_socket::connect(path), Ok),
+                Self::Peer(path, first) => match (first.take(), path) {
+                    (Some(stream), _) => Ok(stream),
+                    (None, Some(path)) => unix_socket::connect(path),
+                    (None, None) => return None,
+                },
             };
             match (connected, &self) {
                 (Ok(stream), _) => return Some(stream),
@@ -131,7 +138,8 @@ fn set(link: &Link, socket: Option<&impl AsRawFd>) -> io::Result<Epoll> {
     Ok(set)
 }
 
-/// The thread: serves one connection after the other, of which `set` notifies, until the device closes.
+/// The thread: serves one connection after the other, of which `set` notifies, until the device closes, or no
+/// other can come.
 pub(super) fn run(link: &Arc<Link>, mut source: Source, set: Epoll, withheld: u64) {
     let waits = Waits { set, link };
     while let Some(stream) = source.next(link, &waits) {
@@ -142,6 +150,7 @@ pub(super) fn run(link: &Arc<Link>, mut source: Source, set: Epoll, withheld: u6
         link.set_stream(None);
         link.reset();
     }
+    link.end();
 }
 
 /// Serves a connection. A panic of that ends the connection, and not the device.
@@ -162,6 +171,7 @@ fn connection(
         if left == Some(Duration::ZERO) {
             return Err(closed(format_args!("it has sent nothing for {} s", FIRST_WITHIN.as_secs())));
         }
+        let left = left.into_iter().chain(link.is_unsettled().then_some(QUIET)).min();
         waits.wait(left.map_or(u64::MAX, |left| left.as_nanos() as u64));
         Ok(())
     };
@@ -175,12 +185,15 @@ pub(super) fn serve(
 ) -> Result<(), String> {
     let session = Arc::new(Mutex::new(Session::new(link.clone(), withheld)));
     let mut handler = BackendReqHandler::from_stream(stream.try_clone().map_err(closed)?, session.clone());
-    let mut has_spoken = false;
+    let (mut has_spoken, mut spoke_at) = (false, Instant::now());
     while !link.closes() && !link.hangs_up() {
         let request = match await_message(link, stream)? {
             Message::Whole(request) => request,
             Message::Ended => return Ok(()),
             Message::None => {
+                if link.is_unsettled() && spoke_at.elapsed() >= QUIET {
+                    link.settle();
+                }
                 wait(has_spoken)?;
                 continue;
             }
@@ -194,6 +207,7 @@ pub(super) fn serve(
             (false, true) => handler.handle_request(),
             (false, false) => Unserved::read(stream).and_then(|message| message.carry_out(stream, &session)),
         };
+        spoke_at = Instant::now();
         match handled {
             Ok(()) if !has_spoken => {
                 has_spoken = true;

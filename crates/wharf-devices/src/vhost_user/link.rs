@@ -29,8 +29,11 @@ pub(super) struct Link {
     vrings: Box<[Mutex<Vring>]>,
     /// True if the poller wants notifications of buffers: not while polling.
     is_armed: AtomicBool,
-    /// Bit n: frames may go to the driver by pair n.
+    /// Bit n: frames may go to the driver by pair n, since its messages have been quiet.
     open_pairs: AtomicU32,
+    /// The pairs that are open now: a driver opens them one by one, and flows would change their ring with
+    /// each.
+    announced_pairs: AtomicU32,
     /// A virtqueue of either direction runs and is enabled.
     is_ready: AtomicBool,
     /// Since when there has been no open pair; `None` while there is one.
@@ -45,11 +48,13 @@ pub(super) struct Link {
     /// True if the connection is to end, and the device with it.
     hangs_up: AtomicBool,
     closes: AtomicBool,
+    /// No driver will come any more.
+    has_ended: AtomicBool,
     /// The connection, so that it can be ended from outside.
     stream: Mutex<Option<UnixStream>>,
     /// It has sent a message.
     has_driver: AtomicBool,
-    /// Frames from drivers that another device left in flight.
+    /// Frames that another device left in flight.
     pub(super) given_back: AtomicU64,
     /// What was agreed upon with the driver.
     features: AtomicU64,
@@ -69,6 +74,7 @@ impl Link {
             vrings: (0..2 * pairs).map(|_| Mutex::default()).collect(),
             is_armed: AtomicBool::new(false),
             open_pairs: AtomicU32::new(0),
+            announced_pairs: AtomicU32::new(0),
             is_ready: AtomicBool::new(false),
             shut_since: Mutex::new(Some(Instant::now())),
             poll,
@@ -78,6 +84,7 @@ impl Link {
             wake: EventFd::new()?,
             hangs_up: AtomicBool::new(false),
             closes: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
             stream: Mutex::new(None),
             has_driver: AtomicBool::new(false),
             given_back: AtomicU64::new(0),
@@ -113,26 +120,25 @@ impl Link {
         self.vrings.iter().map(lock)
     }
 
-    /// Returns the open pair for hash `hash`, or the first pair if none is open.
+    /// Returns the open pairs: bit n for pair n.
     #[inline]
-    pub(super) fn pair_for(&self, hash: impl FnOnce() -> u64) -> usize {
-        let open = self.open_pairs.load(Ordering::Relaxed);
-        match open.count_ones() {
-            0 => 0,
-            1 => open.trailing_zeros() as usize,
-            count => {
-                let nth = ((hash() >> 32) * u64::from(count)) >> 32;
-                let mut pairs = (0..u32::BITS).filter(|pair| open >> pair & 1 != 0);
-                pairs.nth(nth as usize).unwrap_or(0) as usize
-            }
-        }
+    pub(super) fn open_pairs(&self) -> u32 {
+        self.open_pairs.load(Ordering::Relaxed)
     }
 
-    /// Returns true if frames may go by `pair`, or there is no open pair.
-    #[inline]
-    pub(super) fn may_go_by(&self, pair: usize) -> bool {
-        let open = self.open_pairs.load(Ordering::Relaxed);
-        open == 0 || open >> pair & 1 != 0
+    /// True if other pairs are to be open once no message comes: see [`Link::settle`].
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.open_pairs() != self.announced_pairs.load(Ordering::Relaxed)
+    }
+
+    /// Has frames go by the pairs that are open now.
+    pub(super) fn settle(&self) {
+        let mut shut_since = lock(&self.shut_since);
+        let mask = self.announced_pairs.load(Ordering::Relaxed);
+        *shut_since = if mask == 0 { shut_since.or_else(|| Some(Instant::now())) } else { None };
+        self.open_pairs.store(mask, Ordering::Relaxed);
+        drop(shut_since);
+        self.change.signal();
     }
 
     /// Returns true if no frame may go to the driver: there is none, or it has no virtqueue for them that is
@@ -182,11 +188,11 @@ impl Link {
         let Some(mut vring) = self.vring(index) else { return Ok(()) };
         // Threads that change it take the virtqueue's lock afterwards.
         let started = vring.start(memory, agreed, self.is_armed.load(Ordering::Relaxed));
-        let given_back = std::mem::take(&mut vring.given_back);
+        let (given_back, holes) = (std::mem::take(&mut vring.given_back), std::mem::take(&mut vring.holes));
         drop(vring);
-        if !index.is_multiple_of(2) {
-            self.given_back.fetch_add(given_back, Ordering::Relaxed);
-        }
+        // Given back unused, a buffer for a frame to the driver loses none.
+        let lost = if index.is_multiple_of(2) { holes } else { given_back };
+        self.given_back.fetch_add(lost, Ordering::Relaxed);
         self.changed();
         match started {
             Ok(_) => Ok(()),
@@ -200,15 +206,20 @@ impl Link {
 
     /// Notifies the thread that moves frames: a virtqueue was started, stopped, or switched on or off.
     pub(super) fn changed(&self) {
+        // Of two threads the second one reads what the first one has changed: no mask is that of before.
+        let shut_since = lock(&self.shut_since);
         let open = self.vrings().step_by(2).enumerate().filter(|(_, vring)| vring.is_open());
         let mask = open.fold(0, |mask, (pair, _)| mask | 1u32 << pair);
         let is_ready = self.vrings().any(|mut vring| vring.is_enabled && vring.running().is_some());
         self.is_ready.store(is_ready, Ordering::Relaxed);
-        let mut shut_since = lock(&self.shut_since);
-        *shut_since = if mask == 0 { shut_since.or_else(|| Some(Instant::now())) } else { None };
-        self.open_pairs.store(mask, Ordering::Relaxed);
+        self.announced_pairs.store(mask, Ordering::Relaxed);
         drop(shut_since);
+        if mask == 0 || self.pairs() == 1 {
+            return self.settle();
+        }
         self.change.signal();
+        // It settles them.
+        self.wake.signal();
     }
 
     /// Forgets all that the connection announced.
@@ -317,6 +328,16 @@ impl Link {
 
     pub(super) fn hangs_up(&self) -> bool {
         self.hangs_up.load(Ordering::Relaxed)
+    }
+
+    /// Notes that no driver will come any more.
+    pub(super) fn end(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+        self.change.signal();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
     }
 
     pub(super) fn closes(&self) -> bool {

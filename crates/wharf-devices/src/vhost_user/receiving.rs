@@ -81,6 +81,7 @@ impl Receiving {
             vring.fail();
             drop(vring);
             link.broken(index, &error);
+            link.changed();
         }
         has_memory
     }

@@ -31,6 +31,8 @@ struct Lane {
 pub(super) struct Sending {
     region: Option<Arc<Region>>,
     lanes: Box<[Lane]>,
+    /// The pairs that flows are spread over: those that were open last. Bit n stands for pair n.
+    pairs: u32,
     waiting: usize,
     done: Batch,
     failed: Vec<(Frame, &'static str)>,
@@ -44,6 +46,7 @@ impl Sending {
         Self {
             region: None,
             lanes: (0..link.pairs()).map(|_| lane()).collect(),
+            pairs: 0,
             waiting: 0,
             done: Batch::new(RING_FRAMES),
             failed: Vec::with_capacity(RING_FRAMES),
@@ -73,11 +76,12 @@ impl Sending {
 
     pub(super) fn transmit(&mut self, link: &Link, batch: &mut Batch, more: bool) -> Transmitted {
         let mut doorbell = false;
+        self.note_pairs(link);
         if self.lanes.len() == 1 && self.waiting == 0 {
             doorbell |= self.straight(link, batch, more);
         }
         if !batch.is_empty() {
-            self.line_up(link, batch);
+            self.line_up(batch);
             doorbell |= self.push(link, more);
         }
         let stopped = self.waiting > 0 || self.held() == RING_FRAMES;
@@ -99,14 +103,48 @@ impl Sending {
     }
 
     /// Puts frames into the lanes of their flows' pairs, while there is room.
-    fn line_up(&mut self, link: &Link, batch: &mut Batch) {
-        let Some(region) = &self.region else { return };
+    fn line_up(&mut self, batch: &mut Batch) {
         while self.waiting + self.done.len() + self.failed.len() < RING_FRAMES {
             let Some(frame) = batch.pop() else { return };
-            let hash = || region.bytes(&frame).map_or(0, flow_hash);
-            let pair = if self.lanes.len() == 1 { 0 } else { link.pair_for(hash) };
-            self.lanes[pair].waiting.push_back(frame);
+            let lane = self.lane_of(&frame);
+            self.lanes[lane].waiting.push_back(frame);
             self.waiting += 1;
+        }
+    }
+
+    /// Returns the lane of the frame's flow.
+    fn lane_of(&self, frame: &Frame) -> usize {
+        let count = self.pairs.count_ones();
+        if count <= 1 {
+            return self.pairs.trailing_zeros() as usize % self.lanes.len();
+        }
+        let hash = self.region.as_ref().and_then(|region| region.bytes(frame).ok()).map_or(0, flow_hash);
+        let nth = ((hash >> 32) * u64::from(count)) >> 32;
+        let mut pairs = (0..self.lanes.len()).filter(|pair| self.pairs >> pair & 1 != 0);
+        pairs.nth(nth as usize).unwrap_or(0)
+    }
+
+    /// Spreads the flows anew if other pairs are open. A flow's frames wait in one lane: they stay in order.
+    fn note_pairs(&mut self, link: &Link) {
+        let open = link.open_pairs();
+        if open != self.pairs && open != 0 {
+            self.spread(open);
+        }
+    }
+
+    #[cold]
+    fn spread(&mut self, open: u32) {
+        self.pairs = open;
+        let mut frames = VecDeque::with_capacity(self.waiting);
+        for lane in &mut self.lanes {
+            frames.append(&mut lane.waiting);
+            // A super-packet that was half delivered begins anew: its receiver recognises segments that it
+            // has.
+            (lane.state.segments, lane.state.too_few) = (0, 0);
+        }
+        for frame in frames {
+            let lane = self.lane_of(&frame);
+            self.lanes[lane].waiting.push_back(frame);
         }
     }
 
@@ -116,12 +154,9 @@ impl Sending {
         if self.patience.stands() {
             self.forget_stale(link);
         }
+        self.note_pairs(link);
         for pair in 0..self.lanes.len() {
-            if self.lanes[pair].waiting.is_empty() {
-                continue;
-            }
-            if !link.may_go_by(pair) {
-                self.go_elsewhere(link, pair);
+            if self.lanes[pair].waiting.is_empty() || link.is_shut() {
                 continue;
             }
             let Self { region: Some(region), lanes, done, failed, writer, waiting, .. } = self else {
@@ -139,19 +174,6 @@ impl Sending {
             self.give_up(link);
         }
         rang
-    }
-
-    /// Moves frames of a disabled pair to an enabled one.
-    #[cold]
-    fn go_elsewhere(&mut self, link: &Link, pair: usize) {
-        let other = link.pair_for(|| 0);
-        if other != pair {
-            let frames = std::mem::take(&mut self.lanes[pair].waiting);
-            self.lanes[other].waiting.extend(frames);
-            // A super-packet that was half delivered begins anew: its receiver recognises segments that it
-            // has.
-            self.lanes[pair].state.segments = 0;
-        }
     }
 
     pub(super) fn flush(&mut self, link: &Link) -> bool {
@@ -184,7 +206,7 @@ impl Sending {
         for (pair, lane) in waiting {
             let Some(mut vring) = link.vring(2 * pair) else { continue };
             nothing_came &= !vring.is_mute();
-            if let Some((running, _)) = vring.open() {
+            if let Some((running, _)) = vring.open().filter(|_| !link.is_shut()) {
                 let too_few = lane.state.too_few;
                 let ask =
                     |ring: &mut Ring| with_ring!(ring, ring => ring.enable_notification_behind(too_few));

@@ -19,6 +19,8 @@ const FEATURES: u64 = feature::CSUM
     | feature::GUEST_CSUM
     | feature::GUEST_TSO4
     | feature::GUEST_TSO6
+    | feature::GUEST_ECN
+    | feature::HOST_ECN
     | feature::HOST_TSO4
     | feature::HOST_TSO6
     | feature::HOST_USO
@@ -55,6 +57,8 @@ pub(super) struct Session {
     link: Arc<Link>,
     offered: u64,
     agreed: Agreed,
+    /// SET_FEATURES came: none may have been agreed upon.
+    has_agreed: bool,
     protocol: VhostUserProtocolFeatures,
     memory: Arc<Memory>,
     /// Regions of the memory, by a table or one by one, with the number of times that each came.
@@ -82,6 +86,7 @@ impl Session {
             link,
             offered,
             agreed,
+            has_agreed: false,
             protocol,
             memory,
             slots: Vec::new(),

@@ -6,7 +6,6 @@ use crate::virtio::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError
 use crate::vnet::VNET_HEADER_BYTES;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 use wharf_sys::event::EventFd;
 use wharf_sys::shared::View;
 
@@ -33,13 +32,7 @@ impl Agreed {
 
     /// Returns true if the driver takes super-packets of this kind.
     pub(super) fn takes(self, gso_kind: u8) -> bool {
-        self.has(feature::GUEST_CSUM)
-            && match gso_kind {
-                GSO_TCPV4 => self.has(feature::GUEST_TSO4),
-                GSO_TCPV6 => self.has(feature::GUEST_TSO6),
-                GSO_UDP => self.0 & feature::GUEST_USO == feature::GUEST_USO,
-                _ => false,
-            }
+        self.has(feature::GUEST_CSUM) && feature::driver_takes(self.0, gso_kind)
     }
 
     pub(super) fn layout(self) -> Layout {
@@ -129,6 +122,8 @@ pub(super) struct Vring {
     pub(super) inflight: Option<View>,
     /// Buffers given back at the start: another device had left them in flight.
     pub(super) given_back: u64,
+    /// Buffers for frames to the driver that were given back at the start: see [`PackedDevice::close_hole`].
+    pub(super) holes: u64,
     /// SET_VRING_ENABLE of the virtqueue for frames from the driver, if this is the other one of its pair.
     /// Until then frames that arrive are discarded, also an answer to one that this virtqueue sent.
     pub(super) is_answer_enabled: bool,
@@ -207,8 +202,12 @@ impl Vring {
                     true => Some((PackedDevice::new(place, options, self.base)?, 0)),
                     false => PackedDevice::resumed(place, self.base, options)?,
                 };
-                let (device, given_back) = device.ok_or(NoStart::Unknown)?;
+                let (mut device, given_back) = device.ok_or(NoStart::Unknown)?;
                 self.given_back += given_back as u64;
+                if device.close_hole(memory)? {
+                    self.holes += 1;
+                    self.call.iter().for_each(EventFd::signal);
+                }
                 Ring::Packed(device)
             }
         };

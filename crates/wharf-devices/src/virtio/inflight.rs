@@ -21,6 +21,8 @@ const USED_AT: usize = 14;
 /// Packed: both free heads, and both positions in one word.
 const FREE_AT: usize = 12;
 const POSITIONS_AT: usize = 16;
+/// Byte of that word, of no meaning to others: the batch between the positions is all that was in flight.
+const GIVES_BACK: usize = 6;
 
 /// A packed ring's position: index and wrap counter.
 pub(super) type Position = (u16, bool);
@@ -130,12 +132,14 @@ impl InflightTable {
         let index = |at: usize| u16::from_ne_bytes([word[at], word[at + 1]]) % self.size;
         let [now, before] = [(index(0), word[4] != 0), (index(2), word[5] != 0)];
         // The end came between the two records of a batch: it was published, or it was not.
-        let position = if now != before && !is_used(before) { before } else { now };
+        let is_shown = now == before || is_used(before);
+        let position = if is_shown { now } else { before };
         let of = |index| {
             let state = self.state(index);
             (self.view.load_u16(state + 16), self.view.load_u16(state + 6))
         };
-        Some((position, self.in_flight().into_iter().map(of).collect()))
+        let left = if is_shown && word[GIVES_BACK] != 0 { Vec::new() } else { self.in_flight() };
+        Some((position, left.into_iter().map(of).collect()))
     }
 
     /// Begins to record a packed ring at `position`: none is in flight.
@@ -144,7 +148,7 @@ impl InflightTable {
             self.forget(index);
             self.view.store_u16(self.state(index) + 2, index.wrapping_add(1));
         });
-        self.record(position, position);
+        self.record(position, position, false);
         self.begin(&[FREE_AT, FREE_AT + 2]);
     }
 
@@ -155,11 +159,12 @@ impl InflightTable {
     }
 
     /// Records a packed ring's position `now`, and the one `before` the batch that is being published; the
-    /// same once it is. One store: whenever the process ends, both are of one time.
+    /// same once it is. One store: whenever the process ends, both are of one time. With `gives_back` the
+    /// batch is all that was in flight.
     #[inline(always)]
-    pub(super) fn record(&self, now: Position, before: Position) {
+    pub(super) fn record(&self, now: Position, before: Position, gives_back: bool) {
         let ([a, b], [c, d]) = (now.0.to_ne_bytes(), before.0.to_ne_bytes());
-        let word = [a, b, c, d, now.1.into(), before.1.into(), 0, 0];
+        let word = [a, b, c, d, now.1.into(), before.1.into(), gives_back.into(), 0];
         self.view.store_u64_release(POSITIONS_AT, u64::from_ne_bytes(word));
     }
 }

@@ -132,7 +132,9 @@ impl Attempts {
         self.state.hold(stream.try_clone().ok());
         let session = Session::open(&self.endpoint, stream, Some(self.agreed))?;
         if let Some((shared, bases)) = self.kept.as_ref().filter(|_| session.records) {
-            session.share(shared, self.endpoint.options.size, bases)?;
+            // An attempt before may have ended after its back end had used buffers.
+            let bases = session.positions(shared, self.endpoint.options.size, bases);
+            session.share(shared, self.endpoint.options.size, &bases)?;
             return Ok((session, None));
         }
         let (shared, queues) = session.start(&self.region, &self.endpoint.options)?;

@@ -148,17 +148,14 @@ impl<R: DriverRing> Sending<R> {
     /// Makes the requests to the back end. Work that it does not do is done here, or is the reason that the
     /// frame fails.
     fn header(&self, region: &Region, frame: &mut Frame, meta: &Meta) -> Result<VnetHeader, &'static str> {
-        let cuts = match meta.gso_kind {
-            _ if meta.gso_bytes == 0 => 0,
-            GSO_TCPV4 => feature::HOST_TSO4,
-            GSO_TCPV6 => feature::HOST_TSO6,
-            GSO_UDP => feature::HOST_USO,
-            _ => return Err("gso-kind"),
-        };
-        if cuts & !self.features != 0 {
+        let is_super = meta.gso_bytes > 0;
+        if is_super && !matches!(meta.gso_kind, GSO_TCPV4 | GSO_TCPV6 | GSO_UDP) {
+            return Err("gso-kind");
+        }
+        if is_super && !feature::device_takes(self.features, meta.gso_kind) {
             return Err("super-packet");
         }
-        if !meta.needs_checksum && cuts == 0 {
+        if !meta.needs_checksum && !is_super {
             return Ok(VnetHeader::default());
         }
         let len_bytes = frame.len_bytes() as usize;
@@ -169,7 +166,10 @@ impl<R: DriverRing> Sending<R> {
             return if done { Ok(VnetHeader::default()) } else { Err("unfinished-checksum") };
         }
         let start = &bytes[..bytes.len().min(START_BYTES)];
-        VnetHeader::to_send(start, len_bytes, meta).map_err(|unfit| unfit.reason())
+        let header = VnetHeader::to_send(start, len_bytes, meta).map_err(|unfit| unfit.reason())?;
+        // Without the feature the bit is not to be set (section 5.1.6.2): the back end handles CWR as it can.
+        let has_ecn = header.has_ecn && self.features & feature::HOST_ECN != 0;
+        Ok(VnetHeader { has_ecn, ..header })
     }
 
     /// Shows the back end the posted frames, and notifies it if it asks for that. Returns true if it did.

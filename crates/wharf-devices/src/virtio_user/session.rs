@@ -46,7 +46,8 @@ const GET_QUEUE_NUM: u32 = 17;
 /// Features that are taken if offered, and not needed.
 const WELCOME: u64 = feature::INDIRECT | feature::EVENT_IDX | feature::VHOST_PROTOCOL;
 /// Features that leave work to the back end, by default.
-const OFFLOADS: u64 = feature::CSUM | feature::HOST_TSO4 | feature::HOST_TSO6 | feature::HOST_USO;
+const OFFLOADS: u64 =
+    feature::CSUM | feature::HOST_TSO4 | feature::HOST_TSO6 | feature::HOST_ECN | feature::HOST_USO;
 
 /// The descriptor that becomes readable when there is something to do, on any connection.
 #[derive(Debug)]

@@ -94,7 +94,7 @@ impl Lines<'_> {
             // A port that is slow holds up no other.
             queues.iter().for_each(drop_what_waits);
             let name = self.ends[at].name.clone();
-            let vlans = self.settings.vlans_of(&name)?;
+            let vlans = self.settings.vlans_of(&self.ends[at])?;
             switch.join(first + at, Member { name, vlans, queues, own }, self.settings)?;
             self.ports.push(ports);
         }
@@ -186,10 +186,20 @@ impl ForwardSettings {
         Ok(pool)
     }
 
-    fn vlans_of(&self, port: &str) -> Result<Vlans, ForwardError> {
-        let own = self.vlans.iter().find(|(name, _)| name == port);
+    fn vlans_of(&self, end: &End) -> Result<Vlans, ForwardError> {
+        let own = self.vlans.iter().find(|(name, _)| end.is_called(name));
         let vlans = own.map_or(Ok(Vlans::Any), |(_, text)| text.parse());
-        vlans.map_err(|what| ForwardError::Port { port: port.into(), what })
+        vlans.map_err(|what| ForwardError::Port { port: end.name.clone(), what })
+    }
+
+    /// Checks that each of the VLANs is of a port.
+    pub(super) fn check_vlans(&self, ends: &[End]) -> Result<(), ForwardError> {
+        match self.vlans.iter().find(|(name, _)| !ends.iter().any(|end| end.is_called(name))) {
+            Some((name, vlans)) => {
+                Err(ForwardError::Port { port: name.clone(), what: format!("no port to be in VLAN {vlans}") })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Makes memory for each direction of `queues` queues: the same if a device does both ways, `large` if both receive super-packets.

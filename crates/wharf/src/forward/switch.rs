@@ -88,7 +88,11 @@ impl Switch {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         let len = members.len().max(number + 1);
         members.resize_with(len, || None);
+        let own = member.own.clone();
         members[number] = Some(member);
+        drop(members);
+        // Until now they were permitted elsewhere.
+        own.into_iter().for_each(|mac| self.table.forget_elsewhere(mac, number as u8));
         Ok(())
     }
 
@@ -117,6 +121,16 @@ impl Switch {
         let has = |member: &Member| member.own.iter().any(|own| own == mac);
         let is_own = members.get(usize::from(port)).and_then(Option::as_ref).is_some_and(has);
         is_own || !members.iter().flatten().any(has)
+    }
+
+    /// Returns the port that alone has this station for its own.
+    #[cold]
+    fn pinned(&self, mac: &[u8]) -> Option<u8> {
+        let members = self.members();
+        let has =
+            |member: &Option<Member>| member.iter().any(|member| member.own.iter().any(|own| own == mac));
+        let mut ports = (0..members.len()).filter(|&port| has(&members[port]));
+        ports.next().filter(|_| ports.next().is_none()).map(|port| port as u8)
     }
 
     /// Has stations grow older: one that was not seen for some [`AGE_TICKS`] calls is forgotten.

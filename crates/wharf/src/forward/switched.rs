@@ -63,6 +63,7 @@ impl Forward {
         if !(0..ends.len()).any(|at| ends[at].receives && others_send(at)) {
             return Err(fault("a switch", "no port receives frames that another could send"));
         }
+        settings.check_vlans(&ends)?;
         let (all, switch) = (devices.iter().map(Vec::len).sum(), Switch::new());
         let pool = settings.pool_of(&ends, all)?;
         let mut this = Self { pollers: Vec::new(), directions: Vec::new(), ports: Vec::new(), switch: None };
@@ -83,8 +84,10 @@ impl Forward {
         };
         let directions = ends.iter().enumerate().map(direction).collect();
         let (all, ports) = (devices.iter().map(Vec::len).sum(), Vec::new());
-        let (queues, pollers) =
-            (devices.iter().map(Vec::len).max().unwrap_or(1), settings.pollers_of(all, all));
+        let (queues, pollers) = (
+            devices.iter().map(Vec::len).max().unwrap_or(1),
+            settings.pollers_of(all, all, self.pollers.len()),
+        );
         let mut lines = Lines { settings, ends, pollers, queues, directions, ports, is_switch: true };
         let count = devices.len();
         if let Err(error) = lines.connect(&switched.switch, &switched.pool, first, devices) {
@@ -98,7 +101,8 @@ impl Forward {
         Ok(())
     }
 
-    /// Adds a port to a switch: its direction is the last.
+    /// Adds a port to a switch: its direction is the last. One queue of it is opened, unless some are open
+    /// already ([`Forward::open`]).
     ///
     /// # Errors
     /// [`ForwardError`]: above all, a device's error as it is opened; no switch, no memory for another port.

@@ -83,6 +83,11 @@ impl PortBuilder {
         Self { opened: devices, ..Self::new(&spec, direction) }
     }
 
+    /// Returns the name of its specification, once that was read: that of a queue's device may be longer.
+    pub(crate) fn spec_name(&self) -> Option<String> {
+        self.common.parsed.as_ref().map(DeviceSpec::name)
+    }
+
     /// Sets the kinds of devices; those of this crate by default.
     #[must_use]
     pub fn registry(mut self, registry: Registry) -> Self {

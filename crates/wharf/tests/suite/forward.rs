@@ -35,6 +35,18 @@ fn queues_that_have_no_other_end_are_refused() {
     assert!(matches!(refused, Err(ForwardError::Port { .. })), "{refused:?}");
 }
 
+#[test]
+fn vlans_of_no_port_are_refused() {
+    let end = || Port::builder_over(vec![Opened::duplex(wire(&WireSpec::default()).0)], Direction::Both);
+    let name = end().devices()[0].device.name();
+    for (port, refused) in [(name.as_str(), false), ("tap:other", true)] {
+        let settings =
+            ForwardSettings { vlans: vec![(port.into(), "10".into())], ..ForwardSettings::default() };
+        let started = Forward::start([end(), end(), end()], &settings);
+        assert_eq!(started.is_err(), refused, "{port}: {started:?}");
+    }
+}
+
 /// What the disciplines of a direction share, a rate above all, the other direction has no part of.
 #[test]
 fn each_direction_has_disciplines_of_its_own_making() {

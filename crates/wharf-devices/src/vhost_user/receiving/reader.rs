@@ -7,7 +7,6 @@ use crate::vnet::{VNET_HEADER_BYTES, VnetHeader};
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Meta, Region};
-use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 
 /// Shortest frame: addresses and a type.
 const FRAME_BYTES_MIN: u32 = 14;
@@ -196,12 +195,6 @@ fn piece_bytes(cache: &Cache) -> u32 {
 
 /// Returns true if the driver may leave that work to the device.
 fn may_ask(agreed: Agreed, meta: &Meta) -> bool {
-    let kind = match meta.gso_kind {
-        0 => true,
-        GSO_TCPV4 => agreed.has(feature::HOST_TSO4),
-        GSO_TCPV6 => agreed.has(feature::HOST_TSO6),
-        GSO_UDP => agreed.has(feature::HOST_USO),
-        _ => false,
-    };
-    kind && (!meta.needs_checksum || agreed.has(feature::CSUM))
+    (meta.gso_kind == 0 || feature::device_takes(agreed.0, meta.gso_kind))
+        && (!meta.needs_checksum || agreed.has(feature::CSUM))
 }

@@ -1,7 +1,7 @@
 //! `Writer`: writes one frame into the driver's buffers, in the form that the driver takes.
 
 use super::super::vring::{Agreed, DESCRIPTORS_AT_A_TIME};
-use crate::virtio::{Chain, DeviceRing, Memory, RingError, Window};
+use crate::virtio::{Chain, DeviceRing, Memory, RingError, Window, feature};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use wharf_mem::{Frame, Meta, Region};
 use wharf_packet::checksum;
@@ -70,20 +70,13 @@ impl Writer {
             return Delivery::Failed("foreign-pool");
         };
         let is_super = meta.gso_bytes > 0;
-        let as_it_is = if is_super {
+        let mut as_it_is = if is_super {
             to.agreed.takes(meta.gso_kind)
         } else {
-            !meta.needs_checksum || to.agreed.has(crate::virtio::feature::GUEST_CSUM)
+            !meta.needs_checksum || to.agreed.has(feature::GUEST_CSUM)
         };
         let len = frame.len_bytes() as usize;
-        if !as_it_is {
-            self.whole.clear();
-            chunks.for_each(|chunk| self.whole.extend_from_slice(chunk));
-            return self.deliver_changed(to, &meta, segments);
-        }
-        // Whole, although its first segments may have gone before its driver agreed upon that.
-        *segments = 0;
-        let header = if is_super || meta.needs_checksum {
+        let header = if as_it_is && (is_super || meta.needs_checksum) {
             let mut start = [0; START_BYTES];
             let mut filled = 0;
             for chunk in region.chunks(frame).into_iter().flatten() {
@@ -98,6 +91,14 @@ impl Writer {
         } else {
             VnetHeader::default()
         };
+        as_it_is &= !header.has_ecn || to.agreed.has(feature::GUEST_ECN);
+        if !as_it_is {
+            self.whole.clear();
+            chunks.for_each(|chunk| self.whole.extend_from_slice(chunk));
+            return self.deliver_changed(to, &meta, segments);
+        }
+        // Whole, although its first segments may have gone before its driver agreed upon that.
+        *segments = 0;
         self.put(to, header, len, chunks)
     }
 
@@ -184,9 +185,7 @@ impl Writer {
         chunks: impl Iterator<Item = &'a [u8]>,
     ) -> Delivery {
         let header_bytes = to.agreed.header_bytes();
-        if !to.agreed.has(crate::virtio::feature::MRG_RXBUF)
-            || (to.chain.writable_bytes() as usize) < header_bytes
-        {
+        if !to.agreed.has(feature::MRG_RXBUF) || (to.chain.writable_bytes() as usize) < header_bytes {
             to.ring.undo_pop(to.chain.token());
             return Delivery::Failed("too-long");
         }

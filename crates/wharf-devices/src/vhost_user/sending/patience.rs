@@ -46,7 +46,7 @@ impl Sending {
     #[cold]
     pub(super) fn give_up(&mut self, link: &Link) {
         let is_over = |limit| link.shut_for().is_some_and(|shut| shut >= limit);
-        if self.patience.limit.is_some_and(is_over) {
+        if link.has_ended() || self.patience.limit.is_some_and(is_over) {
             (0..self.lanes.len()).for_each(|pair| self.fail(pair, NOT_ENABLED));
         }
     }

@@ -34,7 +34,7 @@ impl VhostUserBackendReqHandlerMut for Session {
 
     fn reset_device(&mut self) -> Result<()> {
         self.link.reset();
-        self.agreed = Agreed(0);
+        (self.agreed, self.has_agreed) = (Agreed(0), false);
         Ok(())
     }
 
@@ -47,7 +47,7 @@ impl VhostUserBackendReqHandlerMut for Session {
             return self.refuse(format!("features {:#x}, which were not offered", features & !self.offered));
         }
         let agreed = Agreed(features);
-        if agreed == self.agreed {
+        if std::mem::replace(&mut self.has_agreed, true) && agreed == self.agreed {
             return Ok(());
         }
         self.agreed = agreed;

@@ -3,7 +3,7 @@
 use super::super::descriptor::{Descriptor, IndirectTable, WRITE, rest, walk};
 use super::super::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError, Token};
 use super::plain::{Line, descriptor, made_available, plain, pop_run, prefetch_first};
-use super::{AVAILABLE, Cursor, Event, USED, available, turn, used};
+use super::{AVAILABLE, Cursor, Event, USED, available, used};
 use std::sync::atomic::{Ordering, fence};
 use wharf_sys::shared::Record;
 
@@ -39,30 +39,32 @@ fn put_run(run: &[Record], round: u64, entries: &[Entry]) -> usize {
 /// The device's side of a packed ring.
 #[derive(Debug)]
 pub struct PackedDevice {
-    place: Place,
+    pub(super) place: Place,
     options: Options,
     /// The next descriptor that the driver makes available.
-    next: Cursor,
+    pub(super) next: Cursor,
     /// Position of the next used descriptor.
-    used: Cursor,
+    pub(super) used: Cursor,
     /// The region of the last lookup.
     hint: u32,
     /// Descriptors popped and not used.
-    inside: u16,
+    pub(super) inside: u16,
     /// Position behind the published ones.
     shown: Cursor,
     /// Entries that are not published. A device that ends now leaves their buffers available.
     pending: Vec<Entry>,
     /// The device before may have ended while it published: see [`PackedDevice::skip`].
-    skips: bool,
+    pub(super) skips: bool,
     /// Descriptors used since the driver's notification request was last read.
-    untold: u16,
+    pub(super) untold: u16,
     driver_event: Event,
     device_event: Event,
     /// True if the driver is asked to notify.
     is_asking: bool,
     /// True if the ring notes the position: see `resume`.
     is_noted: bool,
+    /// What is published next are buffers that another device left in flight: then none are any more.
+    pub(super) gives_back: bool,
 }
 
 impl PackedDevice {
@@ -73,6 +75,13 @@ impl PackedDevice {
     /// # Errors
     /// [`RingError::Size`] for a place of another layout, [`RingError::Base`].
     pub fn new(place: Place, options: Options, base: u32) -> Result<Self, RingError> {
+        let device = Self::beside_table(place, options, base)?;
+        device.place.inflight.iter().for_each(|table| table.begin_packed(device.used.position()));
+        Ok(device)
+    }
+
+    /// Works like [`PackedDevice::new`], and leaves the table as it is.
+    pub(super) fn beside_table(place: Place, options: Options, base: u32) -> Result<Self, RingError> {
         let place = place.of_layout(Layout::Packed)?;
         let (size, next) = (place.size, Cursor::of_bits(base as u16));
         let used = if base >> 16 == 0 { next } else { Cursor::of_bits((base >> 16) as u16) };
@@ -83,7 +92,6 @@ impl PackedDevice {
         if options.in_order {
             device_event.note(used, size);
         }
-        place.inflight.iter().for_each(|table| table.begin_packed(used.position()));
         Ok(Self {
             place,
             options,
@@ -100,6 +108,7 @@ impl PackedDevice {
             device_event,
             is_asking: true,
             is_noted: options.in_order,
+            gives_back: false,
         })
     }
 
@@ -119,31 +128,6 @@ impl PackedDevice {
             _ => self.pending.push(Entry { rest, descriptors: count, is_batch: true }),
         }
         self.pass(count);
-    }
-
-    /// Moves on behind buffers that the device before marked as used, while it published a batch of which it
-    /// did not show the first. The driver sees them with what is published now.
-    #[cold]
-    fn skip(&mut self) {
-        for _ in 0..self.place.size {
-            let record = &self.place.descriptors.all()[self.used.at()];
-            let found = turn(u64::from_le(record.load_second_acquire()));
-            if found != used(self.used.wrap) {
-                // All were available before: behind the driver's position there are none.
-                self.skips = found == available(self.used.wrap);
-                break;
-            }
-            self.used = self.used.advanced(1, self.place.size);
-            self.untold = self.untold.saturating_add(1);
-            self.next = if self.inside == 0 { self.used } else { self.next };
-        }
-    }
-
-    /// Gives back, unused, a buffer that another device left in flight at this position.
-    pub(super) fn give_back(&mut self, token: Token) {
-        self.next = self.next.advanced(token.descriptors, self.place.size);
-        self.inside += token.descriptors;
-        self.put_used(token, 0);
     }
 
     /// Asks for a notification of the next descriptor, which notes the position.
@@ -348,11 +332,14 @@ impl DeviceRing for PackedDevice {
         }
         let (before, now) = (self.shown, self.used);
         if let Some(table) = &self.place.inflight {
-            table.record(now.position(), before.position());
+            table.record(now.position(), before.position(), self.gives_back);
         }
         self.show_rest(first);
         if let Some(table) = &self.place.inflight {
-            table.record(now.position(), now.position());
+            match std::mem::take(&mut self.gives_back) {
+                true => table.begin_packed(now.position()),
+                false => table.record(now.position(), now.position(), false),
+            }
         }
         self.shown = now;
         self.pending.clear();

@@ -5,7 +5,7 @@
 //! or none.
 
 use super::{Cursor, Event, PackedDevice, TELL_AT, USED, available, turn, used};
-use crate::virtio::{DeviceRing, Options, Place, RingError, SIZE_MAX, Token};
+use crate::virtio::{Chain, DeviceRing, Memory, Options, Place, RingError, SIZE_MAX, Token};
 
 /// A position outside every ring but the longest.
 const UNKNOWN: u16 = u16::MAX;
@@ -52,13 +52,64 @@ impl PackedDevice {
             return Ok(Some((Self::new(place, options, base)?, 0)));
         };
         let bits = u32::from(Cursor { index: at.0, wrap: at.1 }.bits());
-        let mut device = Self::new(place.clone(), options, bits | bits << 16)?;
+        let (place, bits) = (place.clone(), bits | bits << 16);
+        if left.is_empty() {
+            return Ok(Some((Self::new(place, options, bits)?, 0)));
+        }
+        // This device may end, too: until all are shown they are in flight.
+        let mut device = Self::beside_table(place.clone(), options, bits)?;
         if left.iter().map(|&(_, descriptors)| usize::from(descriptors)).sum::<usize>() > place.size.into() {
             return Err(RingError::Loop { max: place.size });
         }
         left.iter().for_each(|&(id, descriptors)| device.give_back(Token { id, descriptors }));
         device.publish();
         Ok(Some((device, left.len())))
+    }
+
+    /// Gives back, unused, a buffer that another device left in flight at this position.
+    fn give_back(&mut self, token: Token) {
+        self.next = self.next.advanced(token.descriptors, self.place.size);
+        self.inside += token.descriptors;
+        self.gives_back = true;
+        self.put_used(token, 0);
+    }
+
+    /// Moves on behind buffers that the device before marked as used, while it published a batch of which it
+    /// did not show the first. The driver sees them with what is published now.
+    #[cold]
+    pub(super) fn skip(&mut self) {
+        for _ in 0..self.place.size {
+            let record = &self.place.descriptors.all()[self.used.at()];
+            let found = turn(u64::from_le(record.load_second_acquire()));
+            if found != used(self.used.wrap) {
+                // All were available before: behind the driver's position there are none.
+                self.skips = found == available(self.used.wrap);
+                break;
+            }
+            self.used = self.used.advanced(1, self.place.size);
+            self.untold = self.untold.saturating_add(1);
+            self.next = if self.inside == 0 { self.used } else { self.next };
+        }
+    }
+
+    /// Gives back a buffer to be written that is not shown, although those behind it are: the device before
+    /// ended while it showed them. They are the driver's once this one is: a frame that takes several buffers
+    /// would wait for ever. Returns true if there was such a buffer; its frame is lost.
+    ///
+    /// # Errors
+    /// Those of [`DeviceRing::pop`].
+    pub fn close_hole(&mut self, memory: &Memory) -> Result<bool, RingError> {
+        let mut chain = Chain::new();
+        if !self.pop(memory, &mut chain)? {
+            return Ok(false);
+        }
+        let behind = u64::from_le(self.place.descriptors.all()[self.next.at()].load_second_acquire());
+        if turn(behind) != used(self.next.wrap) || !chain.readable().is_empty() {
+            self.undo_pop(chain.token());
+            return Ok(false);
+        }
+        self.put_used(chain.token(), 0);
+        Ok(self.publish())
     }
 
     /// Returns the position for the announced `base`. Some drivers announce the beginning, or where an

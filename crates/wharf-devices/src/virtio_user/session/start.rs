@@ -3,6 +3,7 @@
 use super::super::VirtioUserOptions;
 use super::super::buffers::{Buffers, POOL_AT};
 use super::{ANSWERS_WITHIN, QUEUES, RECEIVE, Session, TRANSMIT, io_fault};
+use crate::virtio::split::SplitDevice;
 use crate::virtio::{DriverRing, Layout, Options, Place, RingError, feature};
 use std::fs::File;
 use std::io;
@@ -112,6 +113,17 @@ impl Session {
         let got = self.frontend.clone().get_inflight_fd(&asked);
         let (got, file) = got.map_err(self.refused("a table of what is in flight"))?;
         Ok(Some((got.mmap_size, got.mmap_offset, file)))
+    }
+
+    /// Returns the positions at which a back end goes on: a split ring shows its own now; those of a packed
+    /// one were in `bases`, and its table has later ones.
+    pub(in super::super) fn positions(&self, shared: &Shared, size: u16, bases: &[u32]) -> Vec<u32> {
+        let (layout, each_bytes) = (self.layout(), Place::len_bytes(self.layout(), size));
+        let shown = |index: usize| {
+            let place = Place::within(&shared.rings, index * each_bytes, layout, size.into()).ok();
+            place.filter(|_| layout == Layout::Split).map(|place| SplitDevice::used_index(&place).into())
+        };
+        bases.iter().enumerate().map(|(index, &base)| shown(index).unwrap_or(base)).collect()
     }
 
     /// Gives the back end the memory of frames and that of the rings, and starts it at the positions `bases`.

@@ -119,9 +119,13 @@ fn a_ring_whose_driver_does_not_notify_is_polled() {
 
 #[test]
 fn a_ring_is_enabled_from_the_start_without_protocol_features() {
-    let mut rig = Rig::new("legacy", 1);
+    [feature::VERSION_1, 0].into_iter().for_each(is_enabled_from_the_start);
+}
+
+fn is_enabled_from_the_start(features: u64) {
+    let mut rig = Rig::new(&format!("legacy-{features:x}"), 1);
     let mut peer = Peer::connect(&rig.socket.path());
-    peer.features = feature::VERSION_1;
+    peer.features = features;
     peer.send(SET_FEATURES, &words(&[peer.features]), &[]);
     let fd = peer.fd();
     peer.send(SET_MEM_TABLE, &table(&[[GUEST, MEMORY_BYTES as u64, USER, 0]]), &[fd]);
@@ -198,4 +202,17 @@ fn frames_that_waited_for_a_paused_driver_are_too_old_only_if_they_may_be() {
         assert_eq!((rig.sent, rig.failed.len()), (sent + 2, failed), "what comes afterwards is fresh");
         rig.end();
     }
+}
+
+#[test]
+fn a_device_whose_only_ring_broke_the_rules_is_down() {
+    let (mut rig, mut peer) = connected("only", 0);
+    let pair = Pair::unannounced(&peer, 0, 16, 2048);
+    assert!(peer.set_up(1, 64 << 10, &pair.send_queue, 0));
+    assert!(rig.device.link().is_some_and(|link| link.is_ok()));
+    // The available index.
+    pair.send_queue.place.areas()[1].store_u16(2, 999);
+    assert_eq!(rig.receive(), []);
+    assert!(rig.device.link().is_some_and(|link| link.is_err()));
+    rig.end();
 }

@@ -16,3 +16,4 @@ mod manners;
 mod peer;
 mod rig;
 mod socket;
+mod spread;

@@ -1,11 +1,13 @@
 //! Paths of sockets: what is replaced there, and what an error says.
 
 use super::peer::Peer;
+use super::rig::until;
 use std::fs::Permissions;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use wharf_core::device::RxDevice;
 use wharf_devices::open::{Direction, open};
 use wharf_devices::vhost_user::{VhostUser, VhostUserOptions};
 use wharf_devices::virtio::feature;
@@ -81,6 +83,28 @@ fn a_socket_that_the_process_was_started_with_is_taken_by_its_number() {
     assert!(said.contains("non-socket"), "{said}");
     let said = error(Path::new("fd=99999"), false);
     assert!(said.contains("Bad file descriptor"), "{said}");
+}
+
+#[test]
+fn a_device_that_was_started_with_its_connection_ends_with_it() {
+    let scratch = Scratch::new("one");
+    let listener = UnixListener::bind(scratch.file("socket")).unwrap();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    for (socket, peer, ends) in [
+        (listener.as_raw_fd(), Peer::connect(&scratch.file("socket")), false),
+        (theirs.as_raw_fd(), Peer::of(ours), true),
+    ] {
+        let options = VhostUserOptions::default();
+        let device = VhostUser::open(Path::new(&format!("fd={socket}")), options).unwrap();
+        let mut peer = peer;
+        peer.negotiate(feature::PACKED);
+        assert!(!device.ended());
+        drop(peer);
+        if ends {
+            until(|| device.ended());
+        }
+        assert_eq!(device.ended(), ends);
+    }
 }
 
 /// Mode and group of the socket of a device with these options.

@@ -255,6 +255,75 @@ fn a_packed_ring_gives_back_what_another_back_end_left_in_flight() {
     assert_eq!(resumed(&place, options, 0x8000).unwrap().1, 0);
 }
 
+#[test]
+fn a_packed_ring_gives_back_what_is_in_flight_once_wherever_the_device_ends_meanwhile() {
+    let (memory, options) = (buffers().0, Options::default());
+    for end in 0..4 {
+        let table = table(Layout::Packed);
+        let place = place(Layout::Packed, SIZE).with_inflight(&table).unwrap();
+        let mut driver = driver(&place, options, 0);
+        let ids: Vec<u16> = (0..4).map(|n| driver.add(&[extent(64 * n, 60)], &[]).unwrap()).collect();
+        driver.publish();
+        drop(resumed(&place, options, 0x8000).unwrap());
+        for (index, id) in ids[..3].iter().enumerate() {
+            let state = 32 + 32 * index;
+            [(0, 1), (6, 1), (16, *id)].into_iter().for_each(|(at, word)| table.store_u16(state + at, word));
+            table.store_u64(state + 8, index as u64);
+        }
+        // A device gives them back, and ends before it has shown the first, or with entries left.
+        let (ring, before) = (bytes(place.areas()[0]), bytes(&table));
+        assert_eq!(resumed(&place, options, 0x8000).unwrap().1, 3);
+        let after = bytes(&table);
+        let recorded = u64::from_ne_bytes([3, 0, 0, 0, 1, 1, 1, 0]);
+        match end {
+            0 => assert!(place.areas()[0].copy_in(0, &ring) && table.copy_in(0, &before)),
+            1 => {
+                assert!(place.areas()[0].copy_in(0, &ring[..16]) && table.copy_in(0, &before));
+                table.store_u64(16, recorded);
+            }
+            2 => {
+                assert!(table.copy_in(0, &before));
+                table.store_u64(16, recorded);
+            }
+            _ => assert_eq!(after[22], 0),
+        }
+        let given_back = resumed(&place, options, 0x8000).unwrap().1;
+        assert_eq!(given_back, if end < 2 { 3 } else { 0 }, "{end}");
+        let (mut device, count) = resumed(&place, options, 0x8000).unwrap();
+        assert_eq!(count, 0);
+        let chains = pop(&mut *device, &memory, 9);
+        device.put_all_used(&chains);
+        device.publish();
+        let used: Vec<u16> = std::iter::from_fn(|| driver.next_used().unwrap()).map(|used| used.id).collect();
+        assert_eq!(used, ids, "{end}");
+    }
+}
+
+#[test]
+fn a_receive_ring_with_a_hole_goes_on_with_a_frame_of_several_buffers() {
+    let (place, memory) = (place(Layout::Packed, SIZE), buffers().0);
+    let mut driver = driver(&place, EVENT_IDX, 0);
+    (0..4).for_each(|n| assert!(driver.add(&[], &[extent(64 * n, 60)]).is_some()));
+    driver.publish();
+    let mut device = PackedDevice::new(place.clone(), EVENT_IDX, 0x8000).unwrap();
+    assert!(!device.close_hole(&memory).unwrap(), "there is none");
+    let chains = pop(&mut device, &memory, 9);
+    let mut first = [0; 16];
+    assert!(chains.len() == 4 && place.areas()[0].copy_out(0, &mut first));
+    chains.iter().for_each(|chain| device.put_used(chain.token(), 60));
+    device.publish();
+    std::mem::forget(device);
+    assert!(place.areas()[0].copy_in(0, &first));
+    let mut device = PackedDevice::resumed(place.clone(), 0x8000, EVENT_IDX).unwrap().unwrap().0;
+    assert!(device.close_hole(&memory).unwrap() && !device.close_hole(&memory).unwrap());
+    let used: Vec<u32> =
+        std::iter::from_fn(|| driver.next_used().unwrap()).map(|used| used.written_bytes).collect();
+    assert_eq!(used, [0, 60, 60, 60]);
+    (0..4).for_each(|n| assert!(driver.add(&[], &[extent(64 * n, 60)]).is_some()));
+    driver.publish();
+    assert_eq!(pop(&mut device, &memory, 9).len(), 4);
+}
+
 /// Device and driver without a table: the device ends after any of the stores by which it shows a batch.
 #[test]
 fn a_packed_ring_goes_on_after_a_device_that_ended_while_it_showed_a_batch() {

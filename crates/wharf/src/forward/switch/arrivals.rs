@@ -118,10 +118,19 @@ impl Arrivals {
         while let Some(frame) = burst.frames().first() {
             // A frame of the burst is of its pool.
             let head = burst.pool().region().bytes(frame).unwrap_or_default();
-            match self.way(head, tick) {
-                Ok((read, Some(to))) => self.send_to(usize::from(to), &read, burst),
-                Ok((read, None)) => self.flood(&read, burst),
-                Err(reason) => self.drop_first(burst, reason),
+            let (mut read, to) = match self.way(head, tick) {
+                Ok(way) => way,
+                Err(reason) => {
+                    self.drop_first(burst, reason);
+                    continue;
+                }
+            };
+            if read.has_priority {
+                burst.iter_mut().take(1).for_each(|frame| read.complete_tag(frame));
+            }
+            match to {
+                Some(to) => self.send_to(usize::from(to), &read, burst),
+                None => self.flood(&read, burst),
             }
         }
         self.outs.iter_mut().flatten().for_each(|out| out.send(&self.counts));
@@ -151,7 +160,8 @@ impl Arrivals {
             Seen::NotHere => return Err(Unsent::Spoofed),
         }
         let Wanted::Station(station) = read.to else { return Ok((read, None)) };
-        match self.switch.table.port_of(station) {
+        let known = self.switch.table.port_of(station);
+        match known.or_else(|| self.switch.pinned(&head[..6])) {
             Some(port) if port == self.port => Err(Unsent::SamePort),
             Some(port) if self.out(port.into(), read.vlan).is_some() => Ok((read, Some(port))),
             _ => Ok((read, None)),

@@ -6,7 +6,7 @@ use wharf_packet::{ETHERNET_BYTES, ETHERTYPE_VLAN, VLAN_BYTES};
 
 /// Bytes in front of a tag: destination and source.
 const ADDRESSES_BYTES: usize = 12;
-/// Bits of a tag's second word that are the VLAN's number.
+/// Bits of a tag's second word that are the VLAN's number: no VLAN has all of them (IEEE 802.1Q, table 9-2).
 const VLAN_MASK: u16 = 0xfff;
 
 /// The VLANs that a port is in.
@@ -25,7 +25,7 @@ impl Vlans {
     /// Returns the VLAN of a frame with this tag that arrives at the port, if that may be.
     fn of(&self, tag: Option<u16>) -> Option<u16> {
         match (self, tag) {
-            (Self::Any, tag) => Some(tag.unwrap_or(0)),
+            (Self::Any, tag) => Some(tag.unwrap_or(0)).filter(|vlan| *vlan < VLAN_MASK),
             (Self::One(vlan), None) => Some(*vlan),
             (Self::These(vlans), Some(tag)) if vlans.contains(&tag) => Some(tag),
             _ => None,
@@ -78,6 +78,8 @@ pub(super) struct Read {
     pub(super) to: Wanted,
     pub(super) vlan: u16,
     pub(super) is_tagged: bool,
+    /// It has a tag of VLAN 0, which is that of a priority alone, and is in another VLAN.
+    pub(super) has_priority: bool,
 }
 
 /// The reason why a frame goes nowhere, whatever the switch knows.
@@ -105,14 +107,23 @@ impl Read {
         }
         let tag = (u16::from_be_bytes([high, low]) == ETHERTYPE_VLAN).then(|| rest.first_chunk());
         let tag = match tag {
-            // A tag of VLAN 0 has a priority alone.
-            Some(Some(tag)) => Some(u16::from_be_bytes(*tag) & VLAN_MASK).filter(|vlan| *vlan != 0),
+            Some(Some(tag)) => Some(u16::from_be_bytes(*tag) & VLAN_MASK),
             Some(None) => return Err(Wrong::Address),
             None => None,
         };
-        let vlan = vlans.of(tag).ok_or(Wrong::Vlan)?;
+        let vlan = vlans.of(tag.filter(|vlan| *vlan != 0)).ok_or(Wrong::Vlan)?;
         let to = if a & 1 != 0 { Wanted::Group } else { Wanted::Station(Station::new(to, vlan)) };
-        Ok(Self { from: Station::new(from, vlan), to, vlan, is_tagged: tag.is_some() })
+        let (is_tagged, has_priority) =
+            (tag.is_some_and(|tag| tag == vlan) && vlan != 0, tag == Some(0) && vlan != 0);
+        Ok(Self { from: Station::new(from, vlan), to, vlan, is_tagged, has_priority })
+    }
+
+    /// Has the tag of a priority in `frame` be that of the VLAN.
+    #[cold]
+    pub(super) fn complete_tag(&mut self, frame: &mut [u8]) {
+        let tag = frame.get_mut(ETHERNET_BYTES..).and_then(|rest| rest.first_chunk_mut());
+        tag.into_iter().for_each(|tag| *tag = (u16::from_be_bytes(*tag) | self.vlan).to_be_bytes());
+        (self.is_tagged, self.has_priority) = (true, false);
     }
 }
 

@@ -13,6 +13,7 @@ pub(in crate::forward) const PORTS_MAX: usize = 255;
 /// Entries of one slot.
 const WAYS: usize = 8;
 const PLACE_BITS: u32 = 12;
+const VLAN_MAX: u16 = 4095;
 /// Most stations of one port: half of the table's room.
 pub(super) const STATIONS_MAX: u32 = (WAYS << PLACE_BITS) as u32 / 2;
 /// Ticks after which a station that was not seen is forgotten.
@@ -25,10 +26,10 @@ const HALF: u64 = (1 << HALF_BITS) - 1;
 pub(super) struct Station(u64);
 
 impl Station {
-    /// `vlan` is 0 to 4095.
+    /// `vlan` is 0 to [`VLAN_MAX`].
     pub(super) fn new(mac: [u8; 6], vlan: u16) -> Self {
         let [a, b, c, d, e, f] = mac;
-        Self(u64::from(vlan & 0xfff) << 48 | u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+        Self(u64::from(vlan & VLAN_MAX) << 48 | u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
     }
 }
 
@@ -152,6 +153,19 @@ impl MacTable {
             count(by).inspect(|count| _ = count.fetch_add(1, Relaxed));
         }
         true
+    }
+
+    /// Forgets a station, in all VLANs, at ports other than `port`.
+    pub(super) fn forget_elsewhere(&self, mac: [u8; 6], port: u8) {
+        for vlan in 0..=VLAN_MAX {
+            let (place, tag) = self.place(Station::new(mac, vlan));
+            for entry in place {
+                let now = Entry(entry.load(Relaxed));
+                if now.is_of(tag) && now.port() != port {
+                    self.replace(entry, now, Entry::NONE);
+                }
+            }
+        }
     }
 
     /// Forgets the stations of `port`.

@@ -141,8 +141,10 @@ fn model(
     known: &mut HashMap<(u16, [u8; 6]), usize>, vlans: &[Vlans], at: usize, frame: Frame,
 ) -> Vec<(usize, Frame)> {
     let vlan = match (&vlans[at], frame.tag) {
+        (_, Some(4095)) => return Vec::new(),
         (Vlans::Any, tag) => tag.unwrap_or(0),
-        (Vlans::One(vlan), None) => *vlan,
+        // A tag of VLAN 0 has a priority alone.
+        (Vlans::One(vlan), None | Some(0)) => *vlan,
         (Vlans::These(vlans), Some(tag)) if vlans.contains(&tag) => tag,
         _ => return Vec::new(),
     };
@@ -155,7 +157,11 @@ fn model(
     let others = (0..vlans.len()).filter(|port| *port != at).filter(is_in);
     let one = known.get(&(vlan, frame.to)).copied().filter(|port| *port == at || is_in(port));
     let leaves = |port: usize| {
-        let tag = if matches!(vlans[port], Vlans::One(_)) || vlan == 0 { None } else { Some(vlan) };
+        let tag = match vlans[port] {
+            Vlans::One(_) => None,
+            _ if vlan == 0 => frame.tag,
+            _ => Some(vlan),
+        };
         (port, Frame { tag, ..frame })
     };
     match one {
@@ -176,7 +182,12 @@ fn vlans() -> impl Strategy<Value = Vec<Vlans>> {
 
 fn frame() -> impl Strategy<Value = (prop::sample::Index, u8, Option<u8>, Option<u16>)> {
     let (from, to) = (0..6u8, prop_oneof![5 => (0..6u8).prop_map(Some), 1 => Just(None)]);
-    (any::<prop::sample::Index>(), from, to, prop::sample::select(vec![None, Some(10), Some(20)]))
+    (
+        any::<prop::sample::Index>(),
+        from,
+        to,
+        prop::sample::select(vec![None, Some(0), Some(10), Some(20), Some(4095)]),
+    )
 }
 
 proptest! {
@@ -285,5 +296,37 @@ fn frames_that_no_switch_sends_on_are_counted() {
     let reasons =
         [Unsent::BadAddress, Unsent::LinkLocal, Unsent::OtherVlan, Unsent::NoPort, Unsent::SamePort];
     assert_eq!(reasons.map(|reason| rig.freed(reason)), [1; 5]);
+    rig.end();
+}
+
+#[test]
+fn a_priority_stays_in_the_tag_of_another_vlan() {
+    let mut rig =
+        Rig::new(&[Vlans::One(10), Vlans::These(vec![10]), Vlans::Any, Vlans::One(10)], &settings());
+    let priority = 5 << 13;
+    let frame = Frame { to: ALL, from: mac(0), tag: Some(priority), number: 0 };
+    rig.send(0, frame);
+    let tagged = Frame { tag: Some(priority | 10), ..frame };
+    let plain = Frame { tag: None, ..frame };
+    assert_eq!(rig.arrived(), [vec![], vec![tagged], vec![tagged], vec![plain]]);
+    rig.end();
+}
+
+#[test]
+fn a_station_that_is_pinned_is_at_its_port_before_it_was_seen_there() {
+    let mut rig = Rig::new(&[Vlans::Any, Vlans::Any, Vlans::Any], &settings());
+    let frame = |to: u8, from: u8| Frame { to: mac(to), from: mac(from), tag: None, number: 0 };
+    let counts = |all: Vec<Vec<Frame>>| all.iter().map(Vec::len).collect::<Vec<_>>();
+    rig.send(1, frame(9, 2));
+    assert_eq!(counts(rig.arrived()), [1, 0, 1]);
+    rig.switch.leave(2);
+    let queues = vec![rig.near[2].queue().unwrap().clone()];
+    let member = Member { name: "again".into(), vlans: Vlans::Any, queues, own: vec![mac(2)] };
+    rig.switch.join(2, member, &settings()).unwrap();
+    rig.send(0, frame(2, 0));
+    assert_eq!(counts(rig.arrived()), [0, 0, 1], "neither where it was before, nor to all");
+    rig.send(1, frame(0, 2));
+    assert_eq!(counts(rig.arrived()), [0, 0, 0]);
+    assert_eq!(rig.freed(Unsent::Spoofed), 1);
     rig.end();
 }
