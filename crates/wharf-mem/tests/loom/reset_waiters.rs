@@ -180,7 +180,7 @@ impl Model {
 
     /// Asks for the device to be opened anew, and opens it once it is closed.
     fn reset(&self) {
-        // devices/reopen.rs reset: let untaken = if is_news { state.ask(&self.asked) } else { Vec::new() };
+        // devices/reopen.rs lose: let untaken = state.ask(&self.asked);
         self.asked.fetch_add(1, SeqCst);
         // devices/reopen.rs reset: self.notify();
         self.call();
@@ -188,10 +188,10 @@ impl Model {
         while !slot.is_retired {
             slot = self.changed.wait(slot).unwrap();
         }
-        // devices/reopen.rs hand_out: (slot.next, slot.is_retired) = (Some((generation, device)), false);
+        // devices/reopen/thread.rs hand_out: (slot.next, slot.is_retired) = (Some((generation, device)), false);
         slot.next = Some(1);
         drop(slot);
-        // devices/reopen.rs hand_out: self.notify();
+        // devices/reopen/thread.rs hand_out: self.notify();
         self.call();
     }
 

@@ -329,6 +329,10 @@ fn drops(
     queues: &[TxQueue], receivers: &[RxQueue], counts: &[Arc<Counts>], way: Option<&Dropped>,
 ) -> BTreeMap<String, u64> {
     let mut drops = crate::metrics::drops_by_reason(queues, receivers);
+    if way.is_none() {
+        // What a handler has left at the end is returned: see `returned`.
+        drops.remove("receiver-gone");
+    }
     let mut see = |reason: &str, count: u64| *drops.entry(reason.into()).or_default() += count;
     way.iter().for_each(|way| way.0(&mut see));
     counts.iter().flat_map(|counts| counts.unsent()).for_each(|(word, packets)| see(word, packets));

@@ -176,6 +176,8 @@ impl Turns {
         while self.rotation.files.is_some_and(|most| self.files.len() > most) {
             // Another program may have taken it away.
             self.files.pop_front().into_iter().for_each(|path| _ = remove_file(path));
+            // The first file goes first, and its name is free.
+            self.first.1 = 0;
         }
     }
 }
