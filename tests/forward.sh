@@ -140,6 +140,7 @@ P
 
 sizes() { # NAME: a datagram of each size that fits an MTU of 9000 comes back as it was, from the other host
   local server asked
+  : >"$out/sizes.err" # one of an earlier server is ready
   ip netns exec $c python3 tests/udp_sizes.py serve 7 2>"$out/sizes.err" &
   server=$! started+=($!)
   for _ in $(seq 100); do grep -q ready "$out/sizes.err" && break; sleep 0.05; done
