@@ -153,6 +153,7 @@ privileges() {
 reopens() {
   local name=$1 uid=$2 kept=$3
   shift 3
+  : >"$out/$name.err"
   "$@" --config "$config" >"$out/$name.json" 2>"$out/$name.err" &
   forwarder=$!
   started+=("$forwarder")
