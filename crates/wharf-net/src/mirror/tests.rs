@@ -24,8 +24,12 @@ fn a_part_that_rests_holds_back_no_other_and_is_due_later() {
     mirror.rest_until[place_of(part::ROUTES_V4)] = later;
     mirror.wanted = part::ROUTES_V4 | part::RULES | part::ADDRESSES;
     assert!(mirror.due() < later, "rules and addresses do not rest");
-    mirror.turn().expect("a turn");
-    assert_eq!((mirror.wanted, mirror.due()), (part::ROUTES_V4, later));
+    // Other programs change the tables meanwhile: that is asked for, too, and soon no more.
+    let rests = (0..1000).any(|_| {
+        mirror.turn().expect("a turn");
+        mirror.wanted == part::ROUTES_V4 && mirror.due() == later
+    });
+    assert!(rests, "{} are wanted", mirror.wanted);
 }
 
 #[test]
