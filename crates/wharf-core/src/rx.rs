@@ -242,9 +242,8 @@ impl RxQueue {
     }
 
     /// Ends receiving: frees the frames that the handler had left, which count as dropped (`receiver-gone`),
-    /// drops the handler, ends the wait of each
-    /// [`Receiver`], closes a device that belongs to no transmit queue. Waits for the end of a poll, for ever
-    /// if the handler calls it.
+    /// drops the handler, ends the wait of each [`Receiver`], closes a device that belongs to no transmit
+    /// queue. Waits for the end of a poll, for ever if the handler calls it.
     ///
     /// # Errors
     /// The device's error.

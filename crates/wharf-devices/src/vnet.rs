@@ -7,7 +7,7 @@
 
 use wharf_mem::Meta;
 use wharf_packet::checksum::{TCP_OFFSET, UDP_OFFSET};
-use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP, GsoError, GsoPlan, GsoRequest};
+use wharf_packet::gso::{CWR, GSO_TCPV4, GSO_TCPV6, GSO_UDP, GsoError, GsoPlan, GsoRequest};
 use wharf_packet::{TCP_FLAGS_AT, TCP_LENGTH_AT, UDP_BYTES};
 
 /// Bytes of the header, without the number of buffers that some devices add.
@@ -19,8 +19,6 @@ const NEEDS_CHECKSUM: u8 = 1;
 /// Flag of the segmentation kind: the sender's network reported congestion (ECN). Segmentation then handles
 /// TCP's CWR flag specially; Wharf's does so always.
 const ECN: u8 = 0x80;
-/// TCP's CWR flag.
-const CWR: u8 = 0x80;
 
 /// A header's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Events that wait for the end of a dump; beyond, all is dumped anew.
 const PENDING_BYTES_MAX: usize = 32 << 20;
-/// Events between two snapshots, so that readers see what came first while more comes.
+/// Bytes of events between two snapshots, so that readers see the first ones while more arrive.
 const BATCH_BYTES: usize = 64 << 10;
 
 /// The socket of events, and those that it has given.
@@ -25,19 +25,19 @@ impl Inbox {
         Ok(Self { events: Socket::subscribe()?, pending: Vec::new(), buffer: Vec::new(), losses: 0 })
     }
 
-    /// Receives as many events as make a batch.
+    /// Receives up to a batch of events.
     pub(crate) fn receive_batch(&mut self) -> io::Result<()> {
         while self.pending.len() < BATCH_BYTES && self.receive()? {}
         Ok(())
     }
 
-    /// Receives all events that have come.
+    /// Receives all events that have arrived.
     pub(crate) fn receive_all(&mut self) -> io::Result<()> {
         while self.receive()? {}
         Ok(())
     }
 
-    /// Receives a datagram of events. Returns false if none has come.
+    /// Receives a datagram of events. Returns false if none has arrived.
     fn receive(&mut self) -> io::Result<bool> {
         match self.events.receive(&mut self.buffer) {
             Ok(false) => return Ok(false),
@@ -54,7 +54,7 @@ impl Inbox {
         Ok(true)
     }
 
-    /// Empties the socket after an overrun. What stands in it is older than the dump that follows. Until it
+    /// Empties the socket after an overrun. What it holds is older than the dump that follows. Until it
     /// is empty the kernel drops all further events, and reports no second overrun (`NETLINK_S_CONGESTED`).
     fn discard(&mut self) -> io::Result<()> {
         self.losses += 1;

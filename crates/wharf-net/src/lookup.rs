@@ -68,7 +68,7 @@ impl Snapshot {
                 continue;
             }
             if rule.is_unknown {
-                return Err(NoHop::Unsupported("a rule that regards what is not known here"));
+                return Err(NoHop::Unsupported("a rule with a selector that is not read here"));
             }
             match rule.action {
                 Action::Table => {}

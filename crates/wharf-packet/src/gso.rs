@@ -43,7 +43,7 @@ pub const GSO_UDP: u8 = 5;
 const IP_BYTES_MAX: usize = 65535;
 const FIN_PSH: u8 = 0x09;
 /// The flag by which a sender says that it has slowed down.
-const CWR: u8 = 0x80;
+pub const CWR: u8 = 0x80;
 
 /// The reason why a super-packet cannot be segmented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -42,7 +42,7 @@ impl Held {
     }
 }
 
-/// A number of packets, and what they hold. A super-packet has many frames of the pool.
+/// A number of packets, and their bytes and frames: a super-packet has many frames of the pool.
 #[derive(Debug, Default, Clone, Copy)]
 struct Load {
     packets: usize,
@@ -224,8 +224,7 @@ impl Waiting {
         Some((packets, since))
     }
 
-    /// Puts those that are left of the packets that were taken back, in front of those that have come
-    /// meanwhile.
+    /// Puts packets that were taken, and not sent, back in front of those that have arrived meanwhile.
     pub(crate) fn put_back(&self, neighbour: &Neighbour, mut left: VecDeque<Held>) {
         let mut queues = self.lock();
         let Queues { by_neighbour, load, taken, .. } = &mut *queues;

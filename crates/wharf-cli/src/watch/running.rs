@@ -33,7 +33,7 @@ pub(crate) struct Running {
     pub(super) queues: Vec<TxQueue>,
     pub(super) receivers: Vec<RxQueue>,
     pub(super) pools: Vec<PagePool>,
-    /// The device says when packets have left: its queues can have a byte queue limit.
+    /// The device reports completions: its queues can have a byte queue limit.
     pub(super) can_limit: bool,
     /// The direction of a forwarder.
     pub(super) direction: Option<Direction>,
@@ -41,7 +41,7 @@ pub(crate) struct Running {
     meters: Vec<DelayMeter>,
     /// Calls to the device of a receiver that gave frames.
     batches: Option<Arc<Tally>>,
-    /// Tells it from another run, or another port, of the same name.
+    /// A number that no other run, and no other port of the same name, has.
     pub(super) identity: Identity,
     /// Its settings, if some may be changed.
     settings: Option<Arc<Mutex<Settings>>>,
@@ -58,7 +58,7 @@ impl Running {
         Self { path, to, queues, pools, can_limit, meters, settings, ..Self::default() }
     }
 
-    /// Has it be that of run `number`, from 1 on.
+    /// Makes it that of run `number`, from 1 on.
     pub(crate) fn of_run(self, number: usize) -> Self {
         Self { run: Some(number as u32).filter(|number| *number > 1), ..self }
     }
@@ -230,7 +230,7 @@ impl Running {
     /// Checks that `changes` can be made together, in any order. Returns the settings with them.
     pub(super) fn check(&self, changes: &[Change]) -> Result<Settings, String> {
         let settings =
-            self.with_all(self.settings().ok_or("nothing of a receiver can be changed")?, changes)?;
+            self.with_all(self.settings().ok_or("a receiver has no setting that can be changed")?, changes)?;
         let (packets, room) = (settings.limited_qdisc().packets(), self.room_packets());
         match packets > room {
             true => Err(format!(

@@ -43,7 +43,7 @@ pub struct Watchdog {
     /// Since when the device has held frames and completed none.
     since_ns: Option<u64>,
     is_stalled: bool,
-    /// It was opened anew since the last look.
+    /// The device was opened again since the last comparison.
     is_anew: bool,
 }
 
@@ -90,7 +90,8 @@ impl Watchdog {
         self.since_ns = self.since_ns.map(|_| now_ns);
     }
 
-    /// The device was opened anew: that ends a stall, and what it still holds may be another.
+    /// Notes that the device was opened again: that ends a stall, and frames that it still holds may begin
+    /// another.
     pub fn begin_anew(&mut self) {
         self.is_anew = true;
     }

@@ -171,8 +171,7 @@ impl<Q: Qdisc> Tbf<Q> {
     }
 
     /// Shares the rate with the other buckets of `group`, which are of the same rate: equal parts for those
-    /// that have packets (`cake_mq`). After a pause each
-    /// bucket has its own burst.
+    /// that have packets (`cake_mq`). After a pause each bucket has its own burst.
     #[must_use]
     pub fn in_group(mut self, group: &RateGroup) -> Self {
         self.member = Some(Member::of(group));

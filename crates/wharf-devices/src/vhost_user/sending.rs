@@ -16,7 +16,7 @@ use turn::{InLine, LaneState, Standing, tell, turn};
 use wharf_core::device::{Completions, Transmitted};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
-use wharf_packet::flow_hash;
+use wharf_packet::{flow_hash, index_of};
 
 /// Frames held at a time: waiting for buffers, or copied and not reaped.
 pub(super) const RING_FRAMES: usize = BATCH_FRAMES_MAX;
@@ -119,7 +119,7 @@ impl Sending {
             return self.pairs.trailing_zeros() as usize % self.lanes.len();
         }
         let hash = self.region.as_ref().and_then(|region| region.bytes(frame).ok()).map_or(0, flow_hash);
-        let nth = ((hash >> 32) * u64::from(count)) >> 32;
+        let nth = index_of(hash, count);
         let mut pairs = (0..self.lanes.len()).filter(|pair| self.pairs >> pair & 1 != 0);
         pairs.nth(nth as usize).unwrap_or(0)
     }

@@ -47,7 +47,7 @@ pub(crate) struct Rule {
     pub(crate) protocol: u8,
     pub(crate) source_ports: Option<Ports>,
     pub(crate) ports: Option<Ports>,
-    /// It regards something else, too, which is not known here.
+    /// It has a selector that is not read here.
     pub(crate) is_unknown: bool,
     /// The table is that of the packet's VRF.
     pub(crate) is_of_vrf: bool,
