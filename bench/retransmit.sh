@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 cargo build --quiet --release -p wharf --example retransmit
 target=$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
-CARGO_TARGET_DIR=$target/peers cargo build --quiet --release --manifest-path bench/peers/agave_xdp/Cargo.toml
+CARGO_TARGET_DIR=$target/peers cargo build --quiet --release --manifest-path bench/peers/agave_xdp/Cargo.toml --ignore-rust-version
 WHARF=$target/release/examples/retransmit
 . tests/rig.sh
 rounds=${1:-5} seconds=${2:-2}

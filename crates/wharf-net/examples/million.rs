@@ -39,8 +39,9 @@ fn main() -> std::io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let ["count", lookups] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         let (mut cache, mut draw) = (Cache::new(tables), Draw(46));
-        let lookups = lookups.parse().unwrap_or(0);
+        let (lookups, began) = (lookups.parse().unwrap_or(0), Instant::now());
         (0..lookups).for_each(|_| _ = black_box(cache.lookup(&Query::to(draw.address(false)))));
+        println!("{:.1} ns a lookup", began.elapsed().as_nanos() as f64 / f64::from(lookups.max(1)));
         return Ok(());
     }
     println!(

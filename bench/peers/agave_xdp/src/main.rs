@@ -3,7 +3,7 @@
 use agave_xdp::device::{NetworkDevice, QueueId};
 use agave_xdp::route::Router;
 use agave_xdp::transmitter::BytesTxPacket;
-use agave_xdp::tx_loop::{TxLoopBuilder, TxLoopConfigBuilder};
+use agave_xdp::tx_loop::{Receiver, TryRecvError, TxLoopBuilder, TxLoopConfigBuilder};
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,6 +16,18 @@ const DESTINATIONS: u8 = 200;
 /// Payloads that wait for the loop.
 const WAITING: usize = 64;
 
+/// A channel whose producers wait for room. Agave's own one refuses what finds none.
+struct Payloads(crossbeam_channel::Receiver<BytesTxPacket>);
+
+impl Receiver<BytesTxPacket> for Payloads {
+    fn try_recv(&self) -> Result<BytesTxPacket, TryRecvError> {
+        self.0.try_recv().map_err(|error| match error {
+            crossbeam_channel::TryRecvError::Empty => TryRecvError::Empty,
+            crossbeam_channel::TryRecvError::Disconnected => TryRecvError::Disconnected,
+        })
+    }
+}
+
 fn main() -> Result<(), Error> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, producers, seconds, interface] = &arguments[..] else {
@@ -23,16 +35,16 @@ fn main() -> Result<(), Error> {
     };
     let (producers, time): (u8, f64) = (producers.parse()?, seconds.parse()?);
     let device = NetworkDevice::new(interface.as_str())?;
-    let config = TxLoopConfigBuilder::new().build_with_src_device(&device);
-    let tx_loop = TxLoopBuilder::new(0, QueueId(0), config, &device).build()?;
+    let config = TxLoopConfigBuilder::new().build_with_src_device(&device)?;
+    let tx_loop = TxLoopBuilder::new(0, QueueId(0), config, &device)?.build()?;
     let router = Router::new()?;
     let (to, from) = crossbeam_channel::bounded::<BytesTxPacket>(WAITING);
     let (began, sent) = (Instant::now(), AtomicU64::new(0));
     let until = began + Duration::from_secs_f64(time);
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            tx_loop.run(from, drop, move |ip| match ip {
-                IpAddr::V4(ip) => router.route_v4(*ip).ok(),
+            tx_loop.run(Payloads(from), drop, move |ip: &IpAddr| match *ip {
+                IpAddr::V4(ip) => router.route_v4(ip).ok(),
                 IpAddr::V6(_) => None,
             })
         });
