@@ -118,7 +118,7 @@ machines() { # with the drop-in of the guide a machine of another user reaches i
   mkdir -p "$system/etc/systemd/system/$other.service.d"
   sed -n "/^## A machine's socket/,/^## Privileges/{/^\`\`\`ini/,/^\`\`\`$/{/^\`/!p}}" docs/guide/service.md >"$system/etc/systemd/system/$other.service.d/machines.conf"
   printf 'a = "vhost-user:/run/wharf-vms/vm1.sock,mode=660"\nb = "packet:vc"\n' >"$system/etc/wharf/vms.toml"
-  inside systemctl daemon-reload
+  inside groupadd --system --force kvm && inside systemctl daemon-reload
   inside systemctl start $other || die "machines: $(inside journalctl --no-pager -n 5 -u $other)"
   group=$(inside getent group kvm | cut -d: -f3)
   inside setpriv --reuid=65534 --regid="$group" --clear-groups wharf send --size 100 --count 100 \
