@@ -9,24 +9,21 @@ A block ```text behind it is what it prints: any number stands for any number, `
   <!-- setup: COMMANDS -->  run before it, on the same machine        <!-- ends: 2 -->  Ctrl-C comes after 2 seconds
   <!-- exits: 1 -->         its exit code, if not 0                   <!-- no-run: REASON -->  why a block ```sh,no-run is not run
 Blocks of README.md that begin with cargo build the checkout: the suite for packages does that. Blocks ```toml, ```json and ```python
-parse; a page with a block ```rust is a doctest of examples/guides; ```screen is what a terminal showed once."""
+parse; a page with a block ```rust is a doctest of examples/guides; ```screen is what a terminal showed once. What a reader types has 78
+columns at most, and a sentence 32 words."""
 import concurrent.futures, json, os, re, signal, subprocess, sys, tempfile, threading, time, tomllib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BOUND_S = 40
-MACHINE = """
-mount -t tmpfs none /run; cd "$1"
-ip netns add far; ip link set lo up; ip -n far link set lo up
-for space in host far; do
+COLUMNS_MAX, WORDS_MAX = 78, 32
+# The machine is the one of docs/guide/README.md, without IPv6: its hosts send by themselves.
+QUIET = """for space in host far; do
   in=; [ $space = far ] && in="ip netns exec far"
   $in sh -c 'for at in all default; do echo 1 >/proc/sys/net/ipv6/conf/$at/disable_ipv6; done'
 done
-for i in 0 1; do
-  ip link add eth$i type veth peer name eth$i netns far
-  ip addr add 10.$i.0.1/24 dev eth$i; ip -n far addr add 10.$i.0.2/24 dev eth$i
-  ip link set eth$i up; ip -n far link set eth$i up
-done
 """
+RIG = open(f"{ROOT}/docs/guide/README.md").read().split("unshare --net --mount bash\n")[1].split("```")[0]
+MACHINE = 'cd "$1"\n' + RIG.replace("ip netns add far\n", "ip netns add far\n" + QUIET)
 
 
 def blocks(page):
@@ -121,6 +118,21 @@ def check_block(language, text, notes, is_doctest):
     return None
 
 
+def long_sentences(path):
+    """Yields (line, fault) of each sentence, or part of one up to a colon, that has too many words. Tables, headings and blocks have none."""
+    prose, begin, is_block = [], 1, False
+    for number, line in enumerate(open(path, encoding="utf-8").read().split("\n") + [""], 1):
+        is_block ^= line.startswith("```")
+        is_prose = line and not is_block and not line.startswith(("```", "|", "#", "<"))
+        if not is_prose or re.match(r" *(-|\d+\.) ", line):
+            text = re.sub(r"`[^`]*`|\]\([^)]*\)", "X", " ".join(prose))
+            for sentence in re.split(r"(?<=[.!?:;]) ", text):
+                if len(sentence.split()) > WORDS_MAX:
+                    yield begin, f"{len(sentence.split())} words, of {WORDS_MAX} at most: {sentence[:70]}..."
+            prose, begin = [], number
+        prose += [line.strip()] if is_prose else []
+
+
 def run_block(block, listings, folder, wharf):
     """Runs a block and compares its listings; returns pairs of line and fault. A second time if need be: the machine may be busy."""
     _, text, notes, line, _ = block
@@ -138,7 +150,7 @@ def run_block(block, listings, folder, wharf):
 
 def page(path, wharf):
     """Returns the faults of a page, and the number of blocks run."""
-    name, faults, ran, at = os.path.relpath(path, ROOT), [], 0, 0
+    name, faults, ran, at = os.path.relpath(path, ROOT), list(long_sentences(path)), 0, 0
     doctests = open(f"{ROOT}/examples/guides/src/lib.rs").read()
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         os.symlink(f"{ROOT}/data", f"{folder}/data")
@@ -146,6 +158,8 @@ def page(path, wharf):
         while at < len(all_blocks):
             language, text, notes, line, _ = block = all_blocks[at]
             at, begin = at + 1, at + 1
+            if language not in ("text", "screen", "rust") and max(map(len, text.split("\n"))) > COLUMNS_MAX:
+                faults.append((line, f"a line of more than {COLUMNS_MAX} columns"))
             if language == "sh" and not (name == "README.md" and text.startswith("cargo ")):
                 while at < len(all_blocks) and all_blocks[at][0] == "text" and all_blocks[at][4]:
                     at += 1
@@ -163,7 +177,8 @@ def page(path, wharf):
 def main():
     wharf, started = os.path.abspath(sys.argv[1]), time.monotonic()
     guide = f"{ROOT}/docs/guide"
-    pages = sys.argv[2:] or [f"{ROOT}/README.md"] + sorted(f"{guide}/{name}" for name in os.listdir(guide) if name.endswith(".md"))
+    all_pages = (f"{folder}/{name}" for folder, _, names in os.walk(guide) for name in names if name.endswith(".md"))
+    pages = sys.argv[2:] or [f"{ROOT}/README.md"] + sorted(all_pages)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         results = list(pool.map(lambda path: page(os.path.abspath(path), wharf), pages))
     faults = [fault for result in results for fault in result[0]]

@@ -11,7 +11,10 @@ space $c
 pair $a va $b vb
 pair $c vd $b vc
 ip -n $b link set lo up
-config=$out/f.toml control=$out/control notify=$out/notify heard=$out/heard
+# Root finds the sockets of services there, as the unit has them.
+folder=/run/wharf-test$$
+config=$out/f.toml control=$folder/control.sock notify=$out/notify heard=$out/heard
+mkdir -m 700 "$folder" && trap 'cleanup; rm -rf "$folder"' EXIT
 
 # configure RATE: writes the file.
 configure() {
@@ -107,7 +110,8 @@ killed() { # kill -9, and a new start with all that was left
   wait "$forwarder" 2>/dev/null
   service second
   hears 2 READY=1
-  within 10 "$wharf" show "$control" >"$out/show.err" || die "no control socket after kill -9"
+  within 10 "$wharf" show >"$out/show.err" && grep -q "^ *$forwarder .*$control" "$out/show.err" || die "not in the list: $(cat "$out/show.err")"
+  within 10 "$wharf" show "$forwarder" >"$out/show.err" || die "no control socket after kill -9"
   ended sender $sender
   [ $code -eq 0 ] || die "the sender fails"
   stop second "$forwarder" TERM

@@ -113,6 +113,24 @@ reloads() {
   echo "reloaded: another rate is in force; a file with a mistake fails the reload, and changes nothing"
 }
 
+machines() { # with the drop-in of the guide a machine of another user reaches its socket in the unit's folder, and root sees both services
+  local other=wharf-forward@vms group
+  mkdir -p "$system/etc/systemd/system/$other.service.d"
+  sed -n "/^## A machine's socket/,/^## Privileges/{/^\`\`\`ini/,/^\`\`\`$/{/^\`/!p}}" docs/guide/service.md >"$system/etc/systemd/system/$other.service.d/machines.conf"
+  printf 'a = "vhost-user:/run/wharf-vms/vm1.sock,mode=660"\nb = "packet:vc"\n' >"$system/etc/wharf/vms.toml"
+  inside groupadd --system --force kvm && inside systemctl daemon-reload
+  inside systemctl start $other || die "machines: $(inside journalctl --no-pager -n 5 -u $other)"
+  group=$(inside getent group kvm | cut -d: -f3)
+  inside setpriv --reuid=65534 --regid="$group" --clear-groups wharf send --size 100 --count 100 \
+    --to virtio-user:/run/wharf-vms/vm1.sock --json >"$out/machine.json" 2>"$out/machine.err" || die "a machine's user does not reach its socket"
+  holds machine 'machine["sent"] == 100'
+  inside setpriv --reuid=65534 --regid=65534 --clear-groups wharf send --size 100 --count 1 \
+    --to virtio-user:/run/wharf-vms/vm1.sock >"$out/other.json" 2>&1 && die "any user reaches it"
+  inside wharf show >"$out/show.err" && [ "$(grep -c 'wharf-uplink/control.sock\|wharf-vms/control.sock' "$out/show.err")" -eq 2 ] || die "root does not see the services"
+  inside systemctl stop $other
+  echo "a machine of another user reaches its socket in the unit's folder, and root sees both services"
+}
+
 # anew WHAT SECONDS COMMAND...: the command ends the process, and systemd starts another one within the time.
 anew() {
   local what=$1 seconds=$2 before
@@ -141,6 +159,7 @@ ends() {
 
 begins
 reloads
+machines
 anew "kill -9" 20 kill -9
 # The watchdog of the unit ends a process that hangs after 10 s.
 anew "a hang" 40 kill -STOP

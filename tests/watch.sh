@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A running forwarder, watched from outside: Prometheus scrapes it, `wharf set` changes its rate, `wharf top` draws it in a terminal.
+# A running forwarder, watched from outside: Prometheus scrapes it and raises alerts, `wharf set` changes its rate, `wharf top` draws it in a terminal.
 # Wants root.  Leaves nothing behind; every command has a time limit.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -90,8 +90,14 @@ picture() { # the whole picture at both sizes, the terminal restored at the end 
   echo "wharf top draws all of it on 80x24 and 200x50, and leaves the terminal as it was"
 }
 
+alerts() { # each alert of docs/alerts.yml on counters that should raise it, and on those that should not
+  within 30 "${PROMTOOL:-promtool}" test rules tests/alerts.yml >"$out/alerts" 2>&1 || die "alerts: $(cat "$out/alerts")"
+  echo "loss of each kind raises its alert, and what a discipline drops to shape raises none"
+}
+
 traffic
 scraped
+alerts
 picture
 kill -INT "$forward"
 wait "$forward" || die "the forwarder fails"

@@ -72,7 +72,7 @@ pub(crate) struct PathArgs {
 const DEVICE_EXAMPLES: &str = "\
 Examples:
   wharf bench device --from vhost-user:/tmp/vm.sock --cpu 1
-  wharf bench device --to virtio-user:/tmp/vm.sock --cpu 2
+  wharf bench device virtio-user:/tmp/vm.sock --cpu 2
 
 One thread, which never sleeps, writes and sends every packet (64 bytes, as DPDK's `txonly`), or receives and frees it (as its \
 `rxonly`). It counts once packets move, after 0.2 s to warm up.";
@@ -81,9 +81,12 @@ One thread, which never sleeps, writes and sends every packet (64 bytes, as DPDK
 #[derive(Debug, Args)]
 #[command(after_help = DEVICE_EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct DeviceArgs {
-    /// Send to this device
-    #[arg(long, value_name = "DEVICE", value_parser = values::device, required_unless_present = "from", conflicts_with = "from")]
-    pub(crate) to: Option<DeviceSpec>,
+    /// Device to send to: see `wharf devices`
+    #[arg(value_name = "DEVICE", value_parser = values::device, conflicts_with_all = ["to", "from"], required_unless_present_any = ["to", "from"])]
+    sent_to: Option<DeviceSpec>,
+    /// The same
+    #[arg(long, value_name = "DEVICE", value_parser = values::device, conflicts_with = "from")]
+    to: Option<DeviceSpec>,
     /// Receive from this device
     #[arg(long, value_name = "DEVICE", value_parser = values::device)]
     pub(crate) from: Option<DeviceSpec>,
@@ -104,6 +107,13 @@ pub(crate) struct DeviceArgs {
     /// One JSON object instead of a line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl DeviceArgs {
+    /// The device to send to, by its position or by --to.
+    pub(crate) fn to(&self) -> Option<&DeviceSpec> {
+        self.sent_to.as_ref().or(self.to.as_ref())
+    }
 }
 
 /// Reads a number of cores.

@@ -57,7 +57,7 @@ Examples:
       from each to the other, urgent packets first
   wharf show 4711
       counters of a run that goes on; wharf set changes its rate
-  wharf plan --nic cx5 --link gen3x16 --size 64
+  wharf plan --nic cx5 --link gen3x16 --size 60
       what a server can carry, and what stops it (the program wharf-lab)
   wharf lab run bulk
       what bulk dequeue was worth, in virtual time (wharf-lab)
@@ -170,7 +170,7 @@ pub(crate) struct DevicesArgs {
 /// `wharf explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// Reason, such as ring-full, or row of a summary, such as requeues; all if left out
+    /// Reason, such as ring-full, row of a table, such as offered again, or key of the JSON; all if left out
     #[arg(value_name = "WORD")]
     pub(crate) word: Vec<String>,
     /// One JSON object instead of text

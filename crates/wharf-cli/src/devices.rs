@@ -44,7 +44,8 @@ pub(crate) fn devices(args: &DevicesArgs, registry: &Registry) -> anyhow::Result
     }
     match &rows[..] {
         [row] if args.kind.is_some() => print(&kind::page(row, &interfaces)),
-        _ => print(&format!("{}\n\n{}", listing(&rows), interface_table(&interfaces))),
+        // What the reader has comes first.
+        _ => print(&format!("{}\n\n{}", interface_table(&interfaces), listing(&rows))),
     }
 }
 

@@ -148,7 +148,7 @@ fn unknown(word: &str, reasons: &[Reason]) -> String {
         [one] => format!("nearest is {one}"),
         all => format!("nearest are {}", all.join(", ")),
     };
-    format!("\"{word}\" is no reason and no row of a summary; {near}")
+    format!("\"{word}\" is no reason, no row of a table and no key of the JSON; {near}")
 }
 
 #[cfg(test)]

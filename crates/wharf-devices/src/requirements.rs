@@ -112,9 +112,9 @@ impl Machine {
         let all: Vec<&str> = capabilities(requirements).map(|capability| capability.name).collect();
         // The files that Docker and Podman put there.
         if (self.has_file)("/.dockerenv") || (self.has_file)("/run/.containerenv") {
-            let all: Vec<String> =
-                all.iter().map(|name| name.trim_start_matches("cap_").to_uppercase()).collect();
-            return format!("--cap-add {} at the container's start", all.join(","));
+            // Docker takes one in each.
+            let add = |name: &&str| format!("--cap-add {} ", name.trim_start_matches("cap_").to_uppercase());
+            return format!("{}at the container's start", all.iter().map(add).collect::<String>());
         }
         format!("sudo setcap {}+ep {}", all.join(","), self.program)
     }

@@ -147,10 +147,22 @@ fn bind(address: &SocketAddrUnix, kind: Kind, mode: Option<u32>) -> io::Result<O
 /// # Errors
 /// Those of `getsockopt(2)`.
 pub fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
-    // Process, user and group: `struct ucred`. Not by rustix, whose process is never 0: that of another namespace is.
+    Ok(peer(stream)?[1])
+}
+
+/// Returns the process that listened or connected at the other end; 0 for one of another namespace.
+///
+/// # Errors
+/// Those of `getsockopt(2)`.
+pub fn peer_pid(stream: &UnixStream) -> io::Result<u32> {
+    Ok(peer(stream)?[0])
+}
+
+/// Returns process, user and group (`struct ucred`). Not by rustix, whose process is never 0.
+fn peer(stream: &UnixStream) -> io::Result<[u32; 3]> {
     let mut credentials = [0u32; 3];
     option::get(stream.as_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, &mut credentials)?;
-    Ok(credentials[1])
+    Ok(credentials)
 }
 
 /// Returns the bytes of messages, with the kernel's overhead, that were sent by `stream` and that the other

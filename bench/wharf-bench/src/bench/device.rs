@@ -61,10 +61,10 @@ pub(super) fn measure(args: &DeviceArgs) -> anyhow::Result<Through> {
         host::spare(args.host, from, Direction::Receive)?;
     }
     let signals = Signals::listen()?;
-    on_a_thread(cpu, || match (&args.to, &args.from) {
+    on_a_thread(cpu, || match (args.to(), &args.from) {
         (Some(spec), _) => send(spec, args, &signals),
         (None, Some(spec)) => receive(spec, args, &signals),
-        (None, None) => Err(usage("say --to DEVICE or --from DEVICE")),
+        (None, None) => Err(usage("name a DEVICE to send to, or --from DEVICE")),
     })
 }
 

@@ -56,9 +56,18 @@ fn the_bench_shares_the_path_among_senders() {
 }
 
 #[test]
+fn a_device_is_named_by_its_position_or_by_an_option() {
+    for device in [&["null"][..], &["--to", "null"]] {
+        let run = wharf(&[&["bench", "device", "--seconds", "0.2", "--json"], device].concat());
+        assert_eq!(run.good_json()["device"], "null", "{device:?}");
+    }
+}
+
+#[test]
 fn each_wrong_use_gets_an_error_with_the_allowed_values() {
     for (args, what) in [
-        ("bench device", "--to"),
+        ("bench device", "DEVICE"),
+        ("bench device null --to null", "cannot be used with"),
         ("bench device --to null --cpu 99999", "may not use it"),
         ("bench path --cores 0", "want numbers of cores"),
         ("bench path --cores 100000", "this process may use 1 to"),

@@ -91,7 +91,7 @@ Examples:
       drop what the discipline has no room for, and bound what one sender has inside
 
 Keys: rate (as --rate takes it, or off) and burst (or bucket) of a forwarder; bql, batching (or batch), qdisc, small-queues and when-full as the options of \
-`wharf send` and `wharf forward` take them. PATH. before a key, a-b or b-a, is for one direction. All changes are made, or none. Packets \
+`wharf send` and `wharf forward` take them. PATH. before a key is for one direction: a-b or b-a, and of a switch p1, p2, ... for what leaves by that port. All changes are made, or none. Packets \
 that wait go into the new discipline; those that it has no room for are dropped and counted (qdisc-changed). Memory stays as it was at \
 the start.";
 
@@ -111,7 +111,7 @@ pub(crate) struct SetArgs {
 #[cfg(feature = "top")]
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
-    /// Process, or path of its control socket; the first that runs if left out. Arrow keys change to others, p pauses, q quits
+    /// Process, or path of its control socket; the first that runs if left out. Arrow keys change to others, p pauses, ? explains, q quits
     #[arg(value_name = "PID|SOCKET")]
     pub(crate) which: Option<String>,
     /// Time between two pictures

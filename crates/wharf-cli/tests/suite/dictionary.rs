@@ -3,6 +3,7 @@
 use crate::common::{Folder, SAMPLE, command, finish, text, wharf};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Values of `bounded_by`, and of other keys that are words.
@@ -26,6 +27,45 @@ fn rows(table: &str, words: &mut BTreeSet<String>) {
     let is_row = |line: &&str| line.starts_with(|letter: char| letter.is_ascii_lowercase());
     let name = |line: &str| Some(line.split_once("  ")?.0.trim().to_string());
     words.extend(table.lines().filter(is_row).filter_map(name));
+}
+
+/// Calls `see` with each source file below `folder`.
+fn each_source(folder: &Path, see: &mut impl FnMut(&str)) {
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        match path.is_dir() {
+            true => each_source(&path, see),
+            false => see(&std::fs::read_to_string(&path).unwrap_or_default()),
+        }
+    }
+}
+
+/// Adds the fields of the structs that are printed as JSON: few runs have all of them.
+fn fields(source: &str, words: &mut BTreeSet<String>) {
+    let (mut is_printed, mut is_inside, mut is_left_out) = (false, false, false);
+    for line in source.lines().map(str::trim) {
+        if line.starts_with("#[derive(") {
+            is_printed = line.contains("Serialize");
+        } else if !is_inside {
+            is_inside = is_printed && line.contains("struct ") && line.ends_with('{');
+        } else if line == "}" {
+            (is_printed, is_inside) = (false, false);
+        } else if line.starts_with("#[serde(") {
+            is_left_out = ["(skip)", "(flatten)", "(rename "].iter().any(|word| line.contains(word));
+        } else if let Some((name, _)) = line.split_once(": ").filter(|_| !line.starts_with("//")) {
+            words.extend((!is_left_out).then(|| name.rsplit(' ').next().unwrap().to_string()));
+            is_left_out = false;
+        }
+    }
+}
+
+/// Adds the names of the rows of the tables.
+fn names_of_rows(source: &str, words: &mut BTreeSet<String>) {
+    for part in source.split("(\"").skip(1) {
+        let (name, after) = part.split_once('"').unwrap();
+        let is_row = after.starts_with(", ") || after.starts_with(".into(), ");
+        let is_name = name.chars().all(|letter| letter.is_alphanumeric() || " ,".contains(letter));
+        words.extend((is_row && is_name && !name.is_empty()).then(|| name.trim().to_string()));
+    }
 }
 
 fn shown_by_a_run(words: &mut BTreeSet<String>) {
@@ -70,6 +110,12 @@ fn each_word_that_is_printed_is_explained() {
         keys(&wharf(list).json(), &mut words);
     }
     shown_by_a_run(&mut words);
+    let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src"));
+    each_source(source, &mut |text| fields(text, &mut words));
+    each_source(&source.join("../../wharf-tools/src"), &mut |text| fields(text, &mut words));
+    for tables in ["send/table.rs", "receive/table.rs", "forward/table.rs", "watch/text.rs"] {
+        names_of_rows(&std::fs::read_to_string(source.join(tables)).unwrap(), &mut words);
+    }
     let concepts = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/concepts.md");
     let concepts = std::fs::read_to_string(concepts).unwrap();
     let (_, terms) = concepts.split_once("| term | meaning |").unwrap();

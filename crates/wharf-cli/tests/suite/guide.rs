@@ -131,3 +131,28 @@ fn each_error_of_the_guide_is_one_of_the_program() {
         assert!(source.contains(part), "no error of the program has {part:?}");
     }
 }
+
+/// The numbers of a text, such as 1.34 and 200.
+fn numbers(text: &str) -> Vec<&str> {
+    let parts = text.split(|letter: char| !letter.is_ascii_digit() && letter != '.');
+    parts.map(|part| part.trim_matches('.')).filter(|part| !part.is_empty()).collect()
+}
+
+/// Each in the sections that name the command behind it.
+#[test]
+fn each_figure_of_the_readme_is_on_the_page_of_benchmarks() {
+    let read = |path: &str| fs::read_to_string(Path::new(GUIDE).join("../..").join(path)).unwrap();
+    let (readme, bench) = (read("README.md"), read("bench/README.md"));
+    let (_, table) = readme.split_once("## Performance beside other tools").unwrap();
+    let rows: Vec<_> = table.lines().filter(|line| line.ends_with(".sh` |")).collect();
+    assert!(rows.len() >= 6, "{rows:?}");
+    for row in rows {
+        let (figures, command) = row.trim_end_matches("` |").rsplit_once("| `").unwrap();
+        let sections: String =
+            bench.split("\n## ").skip(1).filter(|section| section.contains(command)).collect();
+        let there = numbers(&sections);
+        for figure in numbers(figures) {
+            assert!(there.contains(&figure), "bench/README.md lacks {figure} of: {row}");
+        }
+    }
+}

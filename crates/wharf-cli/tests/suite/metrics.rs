@@ -431,6 +431,7 @@ fn board_shows_metrics_that_there_are() {
         // These have no value before the first drop of a device, nor a description.
         let is_rare = [
             "wharf_queue_failures_packets",
+            "wharf_queue_losses_behind_packets",
             "wharf_queue_drops_packets",
             "wharf_device_drops_packets",
             "wharf_link_up",

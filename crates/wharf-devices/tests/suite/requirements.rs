@@ -36,6 +36,9 @@ fn a_lacking_requirement_is_named_with_its_remedy() {
     let contained = Machine::of("CapEff:\t0\n", |path| path == "/.dockerenv", "wharf".into());
     let mend = "--cap-add NET_RAW at the container's start";
     assert_eq!(lacking("packet", &contained), [pair("no CAP_NET_RAW", mend)]);
+    // Docker takes one capability in each option.
+    let mend = "--cap-add NET_RAW --cap-add NET_ADMIN --cap-add BPF at the container's start";
+    assert_eq!(lacking("xdp", &contained), [pair("no CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF", mend)]);
 }
 
 #[test]
