@@ -23,142 +23,52 @@ pub mod parts {
 macro_rules! delegate {
     (*self: $($method:ident),+) => { $($crate::delegate!(@ (self, **self) $method);)+ };
     ($inner:ident: $($method:ident),+ $(,)?) => { $($crate::delegate!(@ (self, self.$inner) $method);)+ };
-    (@ ($self:ident, $to:expr) arm) => {
+    (@ ($self:ident, $to:expr) mut $of:ident::$method:ident($($name:ident: $kind:ty),*) $(-> $returned:ty)?) => {
         #[inline]
-        fn arm(&mut $self) -> bool {
-            $crate::device::parts::Notify::arm(&mut $to)
+        fn $method(&mut $self, $($name: $kind),*) $(-> $returned)? {
+            $crate::device::parts::$of::$method(&mut $to, $($name),*)
         }
     };
-    (@ ($self:ident, $to:expr) disarm) => {
+    (@ ($self:ident, $to:expr) $of:ident::$method:ident($($name:ident: $kind:ty),*) $(-> $returned:ty)?) => {
         #[inline]
-        fn disarm(&mut $self) {
-            $crate::device::parts::Notify::disarm(&mut $to);
+        fn $method(&$self, $($name: $kind),*) $(-> $returned)? {
+            $crate::device::parts::$of::$method(&$to, $($name),*)
         }
     };
-    (@ ($self:ident, $to:expr) wait_fd) => {
-        fn wait_fd(&$self) -> Option<std::os::fd::RawFd> {
-            $crate::device::parts::Notify::wait_fd(&$to)
-        }
+    (@ $to:tt arm) => { $crate::delegate!(@ $to mut Notify::arm() -> bool); };
+    (@ $to:tt disarm) => { $crate::delegate!(@ $to mut Notify::disarm()); };
+    (@ $to:tt wait_fd) => { $crate::delegate!(@ $to Notify::wait_fd() -> Option<std::os::fd::RawFd>); };
+    (@ $to:tt name) => { $crate::delegate!(@ $to Device::name() -> String); };
+    (@ $to:tt mode) => { $crate::delegate!(@ $to Device::mode() -> Option<&'static str>); };
+    (@ $to:tt mode_reason) => { $crate::delegate!(@ $to Device::mode_reason() -> Option<$crate::device::parts::ModeReason>); };
+    (@ $to:tt link) => { $crate::delegate!(@ $to mut Device::link() -> Option<Result<(), $crate::device::parts::DeviceError>>); };
+    (@ $to:tt attach) => {
+        $crate::delegate!(@ $to mut Device::attach(region: std::sync::Arc<$crate::device::parts::Region>) -> Result<(), $crate::device::parts::DeviceError>);
     };
-    (@ ($self:ident, $to:expr) name) => {
-        fn name(&$self) -> String {
-            $crate::device::parts::Device::name(&$to)
-        }
+    (@ $to:tt visit) => { $crate::delegate!(@ $to Device::visit(see: &mut dyn FnMut(&$crate::device::parts::Frame))); };
+    (@ $to:tt signals) => { $crate::delegate!(@ $to mut Notify::signals() -> Option<$crate::device::parts::Signals>); };
+    (@ $to:tt close) => { $crate::delegate!(@ $to mut Device::close() -> Result<(), $crate::device::parts::DeviceError>); };
+    (@ $to:tt info) => { $crate::delegate!(@ $to TxDevice::info() -> $crate::device::parts::TxInfo); };
+    (@ $to:tt transmit) => {
+        $crate::delegate!(@ $to mut TxDevice::transmit(batch: &mut $crate::device::parts::Batch, more: bool) -> $crate::device::parts::Transmitted);
     };
-    (@ ($self:ident, $to:expr) mode) => {
-        fn mode(&$self) -> Option<&'static str> {
-            $crate::device::parts::Device::mode(&$to)
-        }
+    (@ $to:tt flush) => { $crate::delegate!(@ $to mut TxDevice::flush() -> bool); };
+    (@ $to:tt reap) => {
+        $crate::delegate!(@ $to mut TxDevice::reap(budget: usize, urgent: bool, into: &mut $crate::device::parts::Completions) -> Result<(), $crate::device::parts::DeviceError>);
     };
-    (@ ($self:ident, $to:expr) mode_reason) => {
-        fn mode_reason(&$self) -> Option<$crate::device::parts::ModeReason> {
-            $crate::device::parts::Device::mode_reason(&$to)
-        }
+    (@ $to:tt outstanding) => { $crate::delegate!(@ $to TxDevice::outstanding() -> usize); };
+    (@ $to:tt next_completion_ns) => { $crate::delegate!(@ $to TxDevice::next_completion_ns() -> Option<u64>); };
+    (@ $to:tt set_patience) => { $crate::delegate!(@ $to mut TxDevice::set_patience(patience: Option<std::time::Duration>)); };
+    (@ $to:tt receive) => {
+        $crate::delegate!(@ $to mut RxDevice::receive(cache: &mut $crate::device::parts::Cache, to: &mut $crate::device::parts::Batch, budget: usize) -> Result<usize, $crate::device::parts::DeviceError>);
     };
-    (@ ($self:ident, $to:expr) link) => {
-        fn link(&mut $self) -> Option<Result<(), $crate::device::parts::DeviceError>> {
-            $crate::device::parts::Device::link(&mut $to)
-        }
-    };
-    (@ ($self:ident, $to:expr) attach) => {
-        fn attach(&mut $self, region: std::sync::Arc<$crate::device::parts::Region>) -> Result<(), $crate::device::parts::DeviceError> {
-            $crate::device::parts::Device::attach(&mut $to, region)
-        }
-    };
-    (@ ($self:ident, $to:expr) visit) => {
-        fn visit(&$self, see: &mut dyn FnMut(&$crate::device::parts::Frame)) {
-            $crate::device::parts::Device::visit(&$to, see);
-        }
-    };
-    (@ ($self:ident, $to:expr) signals) => {
-        fn signals(&mut $self) -> Option<$crate::device::parts::Signals> {
-            $crate::device::parts::Notify::signals(&mut $to)
-        }
-    };
-    (@ ($self:ident, $to:expr) close) => {
-        fn close(&mut $self) -> Result<(), $crate::device::parts::DeviceError> {
-            $crate::device::parts::Device::close(&mut $to)
-        }
-    };
-    (@ ($self:ident, $to:expr) info) => {
-        fn info(&$self) -> $crate::device::parts::TxInfo {
-            $crate::device::parts::TxDevice::info(&$to)
-        }
-    };
-    (@ ($self:ident, $to:expr) transmit) => {
-        #[inline]
-        fn transmit(&mut $self, batch: &mut $crate::device::parts::Batch, more: bool) -> $crate::device::parts::Transmitted {
-            $crate::device::parts::TxDevice::transmit(&mut $to, batch, more)
-        }
-    };
-    (@ ($self:ident, $to:expr) flush) => {
-        #[inline]
-        fn flush(&mut $self) -> bool {
-            $crate::device::parts::TxDevice::flush(&mut $to)
-        }
-    };
-    (@ ($self:ident, $to:expr) reap) => {
-        #[inline]
-        fn reap(&mut $self, budget: usize, urgent: bool, into: &mut $crate::device::parts::Completions) -> Result<(), $crate::device::parts::DeviceError> {
-            $crate::device::parts::TxDevice::reap(&mut $to, budget, urgent, into)
-        }
-    };
-    (@ ($self:ident, $to:expr) outstanding) => {
-        fn outstanding(&$self) -> usize {
-            $crate::device::parts::TxDevice::outstanding(&$to)
-        }
-    };
-    (@ ($self:ident, $to:expr) next_completion_ns) => {
-        fn next_completion_ns(&$self) -> Option<u64> {
-            $crate::device::parts::TxDevice::next_completion_ns(&$to)
-        }
-    };
-    (@ ($self:ident, $to:expr) set_patience) => {
-        fn set_patience(&mut $self, patience: Option<std::time::Duration>) {
-            $crate::device::parts::TxDevice::set_patience(&mut $to, patience)
-        }
-    };
-    (@ ($self:ident, $to:expr) receive) => {
-        #[inline]
-        fn receive(&mut $self, cache: &mut $crate::device::parts::Cache, to: &mut $crate::device::parts::Batch, budget: usize) -> Result<usize, $crate::device::parts::DeviceError> {
-            $crate::device::parts::RxDevice::receive(&mut $to, cache, to, budget)
-        }
-    };
-    (@ ($self:ident, $to:expr) ended) => {
-        fn ended(&$self) -> bool {
-            $crate::device::parts::RxDevice::ended(&$to)
-        }
-    };
-    (@ ($self:ident, $to:expr) reclaim) => {
-        fn reclaim(&mut $self, to: &mut $crate::device::parts::Batch) -> usize {
-            $crate::device::parts::RxDevice::reclaim(&mut $to, to)
-        }
-    };
-    (@ ($self:ident, $to:expr) drops) => {
-        fn drops(&mut $self, see: &mut dyn FnMut(&'static str, u64)) {
-            $crate::device::parts::RxDevice::drops(&mut $to, see);
-        }
-    };
-    (@ ($self:ident, $to:expr) queue_packets) => {
-        fn queue_packets(&mut $self, see: &mut dyn FnMut(u32, u64)) {
-            $crate::device::parts::RxDevice::queue_packets(&mut $to, see);
-        }
-    };
-    (@ ($self:ident, $to:expr) thin) => {
-        fn thin(&mut $self, passes: Option<&$crate::device::parts::Passes>) -> bool {
-            $crate::device::parts::RxDevice::thin(&mut $to, passes)
-        }
-    };
-    (@ ($self:ident, $to:expr) holds_back) => {
-        fn holds_back(&$self) -> bool {
-            $crate::device::parts::RxDevice::holds_back(&$to)
-        }
-    };
-    (@ ($self:ident, $to:expr) next_arrival_ns) => {
-        fn next_arrival_ns(&$self) -> Option<u64> {
-            $crate::device::parts::RxDevice::next_arrival_ns(&$to)
-        }
-    };
+    (@ $to:tt ended) => { $crate::delegate!(@ $to RxDevice::ended() -> bool); };
+    (@ $to:tt reclaim) => { $crate::delegate!(@ $to mut RxDevice::reclaim(to: &mut $crate::device::parts::Batch) -> usize); };
+    (@ $to:tt drops) => { $crate::delegate!(@ $to mut RxDevice::drops(see: &mut dyn FnMut(&'static str, u64))); };
+    (@ $to:tt queue_packets) => { $crate::delegate!(@ $to mut RxDevice::queue_packets(see: &mut dyn FnMut(u32, u64))); };
+    (@ $to:tt thin) => { $crate::delegate!(@ $to mut RxDevice::thin(passes: Option<&$crate::device::parts::Passes>) -> bool); };
+    (@ $to:tt holds_back) => { $crate::delegate!(@ $to RxDevice::holds_back() -> bool); };
+    (@ $to:tt next_arrival_ns) => { $crate::delegate!(@ $to RxDevice::next_arrival_ns() -> Option<u64>); };
 }
 
 #[deny(clippy::missing_trait_methods)]
