@@ -59,19 +59,6 @@ pub struct TapOptions {
     pub send_buffer_bytes: Option<u32>,
 }
 
-impl Default for TapOptions {
-    fn default() -> Self {
-        Self {
-            multi_queue: false,
-            offload: true,
-            persist: None,
-            mtu_bytes: None,
-            ring_frames: None,
-            send_buffer_bytes: None,
-        }
-    }
-}
-
 /// A queue of a TAP interface; it sends and receives.
 ///
 /// Received frames may be super-packets, as chains if they are longer than one frame, with a checksum still

@@ -62,17 +62,6 @@ pub struct ReceiveOptions {
     pub version: ReceiveVersion,
 }
 
-impl Default for ReceiveOptions {
-    fn default() -> Self {
-        Self {
-            super_packets: SuperPackets::Cut,
-            buffer_bytes: 32 << 20,
-            promiscuous: true,
-            version: ReceiveVersion::V3,
-        }
-    }
-}
-
 /// Returns true if nothing can ever arrive any more; an interface that is down may come up again.
 fn is_final(error: &DeviceError) -> bool {
     !matches!(error, DeviceError::Down { .. })

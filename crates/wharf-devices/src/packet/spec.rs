@@ -61,16 +61,14 @@ fn receivers(spec: &DeviceSpec, count: usize) -> Result<Vec<PacketReceiver>, Dev
 }
 
 fn to_send(spec: &DeviceSpec) -> SendOptions {
-    let default = SendOptions::default();
     SendOptions {
         bypass: spec.options().is_on("bypass"),
-        ring_frames: spec.number("ring").unwrap_or(default.ring_frames),
+        ring_frames: spec.number("ring").unwrap_or(1024),
         limit_unit: spec.limit_unit(),
     }
 }
 
 fn to_receive(spec: &DeviceSpec) -> ReceiveOptions {
-    let default = ReceiveOptions::default();
     let super_packets = match spec.options().word("gso") {
         Some("keep") => SuperPackets::Keep,
         _ => SuperPackets::Cut,
@@ -82,6 +80,6 @@ fn to_receive(spec: &DeviceSpec) -> ReceiveOptions {
             Some("v2") => ReceiveVersion::V2,
             _ => ReceiveVersion::V3,
         },
-        buffer_bytes: spec.number("buffer").unwrap_or(default.buffer_bytes),
+        buffer_bytes: spec.number("buffer").unwrap_or(32 << 20),
     }
 }
