@@ -69,17 +69,10 @@ fn to_send(spec: &DeviceSpec) -> SendOptions {
 }
 
 fn to_receive(spec: &DeviceSpec) -> ReceiveOptions {
-    let super_packets = match spec.options().word("gso") {
-        Some("keep") => SuperPackets::Keep,
-        _ => SuperPackets::Cut,
-    };
     ReceiveOptions {
-        super_packets,
+        super_packets: spec.choice("gso", [("cut", SuperPackets::Cut), ("keep", SuperPackets::Keep)]),
         promiscuous: spec.options().is_on("promisc"),
-        version: match spec.options().word("tpacket") {
-            Some("v2") => ReceiveVersion::V2,
-            _ => ReceiveVersion::V3,
-        },
+        version: spec.choice("tpacket", [("v3", ReceiveVersion::V3), ("v2", ReceiveVersion::V2)]),
         buffer_bytes: spec.number("buffer").unwrap_or(32 << 20),
     }
 }
