@@ -43,20 +43,14 @@ pub(crate) static KIND: Kind = Kind {
 fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
     let (interface, count) = (spec.place(), spec.devices(opening.queues));
     let sender = || PacketSender::open(interface, to_send(spec));
+    let receivers = || PacketReceiver::open_queues(interface, to_receive(spec), count);
     match opening.direction {
         Direction::Send => (0..count).map(|_| Ok(Opened::tx(sender()?))).collect(),
-        Direction::Receive => Ok(receivers(spec, count)?.into_iter().map(Opened::rx).collect()),
+        Direction::Receive => Ok(receivers()?.into_iter().map(Opened::rx).collect()),
         Direction::Both => {
             let both = |receiver| Ok(Opened { receiving: Some(Box::new(receiver)), ..Opened::tx(sender()?) });
-            receivers(spec, count)?.into_iter().map(both).collect()
+            receivers()?.into_iter().map(both).collect()
         }
-    }
-}
-
-fn receivers(spec: &DeviceSpec, count: usize) -> Result<Vec<PacketReceiver>, DeviceError> {
-    match count {
-        1 => Ok(vec![PacketReceiver::open(spec.place(), to_receive(spec))?]),
-        _ => PacketReceiver::open_queues(spec.place(), to_receive(spec), count),
     }
 }
 
