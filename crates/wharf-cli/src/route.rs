@@ -131,39 +131,33 @@ fn header_text(header: TunnelHeader) -> String {
 }
 
 fn as_json(args: &RouteGetArgs, found: &Result<Hop, NoHop>, tables: &Tables) -> Value {
-    match found {
-        Ok(hop) => {
-            let mut object = json!({ "destination": args.to });
-            hop_json(&mut object, args.to, hop, tables);
-            object
-        }
-        Err(none) => json!({ "destination": args.to, "error": none.to_string() }),
-    }
-}
-
-fn hop_json(object: &mut Value, to: IpAddr, hop: &Hop, tables: &Tables) {
+    let hop = match found {
+        Ok(hop) => hop,
+        Err(none) => return json!({ "destination": args.to, "error": none.to_string() }),
+    };
     let tag = |tag: &Tag| json!({ "vlan": tag.id, "protocol": tag.protocol });
+    let port = if let Exit::Port(port) = hop.exit { Some(name_of(port, tables)) } else { None };
     let why = hop.why;
-    let rows = [
-        ("kind", json!(format!("{:?}", hop.kind).to_lowercase())),
-        ("interface", json!(name_of(hop.interface, tables))),
-        ("gateway", json!(hop.gateway)),
-        ("source", json!(hop.source)),
-        ("mtu_bytes", json!(hop.mtu_bytes)),
-        ("mac", json!(hop.neighbour.mac().map(mac_text))),
-        ("neighbour", json!(word_of(hop.neighbour))),
-        ("source_mac", json!(hop.source_mac.map(mac_text))),
-        ("port", json!(if let Exit::Port(port) = hop.exit { Some(name_of(port, tables)) } else { None })),
-        ("tags", json!(hop.tags.iter().flatten().map(tag).collect::<Vec<_>>())),
-        ("leaves", json!(exit_text(hop, tables))),
-        ("rule", json!(why.rule)),
-        ("table", json!(why.table)),
-        ("prefix", json!(format!("{}/{}", why.prefix(to), why.prefix_len))),
-        ("metric", json!(why.metric)),
-        ("protocol", json!(why.protocol)),
-        ("nexthop_id", json!(why.object)),
-    ];
-    rows.into_iter().for_each(|(key, value)| object[key] = value);
+    json!({
+        "destination": args.to,
+        "kind": format!("{:?}", hop.kind).to_lowercase(),
+        "interface": name_of(hop.interface, tables),
+        "gateway": hop.gateway,
+        "source": hop.source,
+        "mtu_bytes": hop.mtu_bytes,
+        "mac": hop.neighbour.mac().map(mac_text),
+        "neighbour": word_of(hop.neighbour),
+        "source_mac": hop.source_mac.map(mac_text),
+        "port": port,
+        "tags": hop.tags.iter().flatten().map(tag).collect::<Vec<_>>(),
+        "leaves": exit_text(hop, tables),
+        "rule": why.rule,
+        "table": why.table,
+        "prefix": format!("{}/{}", why.prefix(args.to), why.prefix_len),
+        "metric": why.metric,
+        "protocol": why.protocol,
+        "nexthop_id": why.object,
+    })
 }
 
 pub(crate) fn name_of(interface: u32, tables: &Tables) -> String {

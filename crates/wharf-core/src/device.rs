@@ -5,14 +5,11 @@
 //! without one is polled. A wrapper forwards by [`delegate!`](crate::delegate) what it does not change.
 
 mod any;
-mod delegate;
 mod description;
 mod error;
 mod listener;
 
 pub use any::{AnyDevice, TxSide};
-#[doc(hidden)]
-pub use delegate::parts;
 pub(crate) use description::Description;
 pub use error::{DeviceError, Refusal};
 pub use listener::DeviceListener;

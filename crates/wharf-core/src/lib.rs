@@ -9,6 +9,8 @@
 
 pub mod bql;
 pub mod counters;
+#[doc(hidden)]
+pub mod delegation;
 pub mod device;
 mod dscp;
 pub mod gso;

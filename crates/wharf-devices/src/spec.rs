@@ -253,6 +253,12 @@ impl DeviceSpec {
         self.options.number(key).and_then(|number| T::try_from(number).ok())
     }
 
+    /// Returns what `key` stands for by the word given, of these; the first by default.
+    pub(crate) fn choice<T: Copy, const N: usize>(&self, key: &str, words: [(&str, T); N]) -> T {
+        let given = self.options.word(key);
+        words.into_iter().find(|(word, _)| Some(*word) == given).unwrap_or(words[0]).1
+    }
+
     /// Returns the unit that its key [`LIMIT`] asks for; `None` for that of the device.
     pub(crate) fn limit_unit(&self) -> Option<LimitUnit> {
         [LimitUnit::Bytes, LimitUnit::Packets]

@@ -59,19 +59,6 @@ pub struct TapOptions {
     pub send_buffer_bytes: Option<u32>,
 }
 
-impl Default for TapOptions {
-    fn default() -> Self {
-        Self {
-            multi_queue: false,
-            offload: true,
-            persist: None,
-            mtu_bytes: None,
-            ring_frames: None,
-            send_buffer_bytes: None,
-        }
-    }
-}
-
 /// A queue of a TAP interface; it sends and receives.
 ///
 /// Received frames may be super-packets, as chains if they are longer than one frame, with a checksum still
@@ -93,22 +80,15 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes interface `name`, or takes an existing one, and switches it on.
+    /// Makes interface `name`, or takes an existing one, and switches it on. Opens `count` queues of it. Of
+    /// several, the first shows the kernel's drops in all of them.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] for an invalid interface name; [`DeviceError::Io`] if the interface is no
     /// TAP, is in use, or CAP_NET_ADMIN is lacking.
-    pub fn open(name: &str, options: TapOptions) -> Result<Self, DeviceError> {
-        Self::open_one(name, options, false)
-    }
-
-    /// Opens `count` queues of interface `name`. The first shows the kernel's drops in all of them.
-    ///
-    /// # Errors
-    /// The errors of [`Tap::open`].
     pub fn open_queues(name: &str, options: TapOptions, count: usize) -> Result<Vec<Self>, DeviceError> {
-        let options = TapOptions { multi_queue: true, ..options };
-        (0..count).map(|at| Self::open_one(name, options, at == 0)).collect()
+        let options = TapOptions { multi_queue: options.multi_queue || count > 1, ..options };
+        (0..count).map(|at| Self::open_one(name, options, count > 1 && at == 0)).collect()
     }
 
     fn open_one(name: &str, options: TapOptions, tells_all: bool) -> Result<Self, DeviceError> {

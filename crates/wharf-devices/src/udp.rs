@@ -58,6 +58,9 @@ use wharf_sys::errno::{EADDRINUSE, EINVAL, ENOBUFS, ENODEV, EPERM};
 use wharf_sys::udp::UdpSocket;
 use wharf_sys::xdp::set_filter;
 
+/// Bytes that may wait to be received, by default.
+const BUFFER_BYTES: usize = 8 << 20;
+
 /// Settings of a [`Udp`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpOptions {
@@ -73,12 +76,6 @@ pub struct UdpOptions {
     /// Number of the interface at which a multicast group is joined, and by which datagrams leave to one. 0,
     /// the default: that of the address's zone, or as the routes say.
     pub interface: u32,
-}
-
-impl Default for UdpOptions {
-    fn default() -> Self {
-        Self { segments: true, joins_received: false, buffer_bytes: 8 << 20, interface: 0 }
-    }
 }
 
 /// A UDP socket as a device.

@@ -5,13 +5,13 @@
 //! [`VnetHeader::meta`] and [`VnetHeader::to_send`]. Its field for the length of the headers is never used:
 //! the headers are parsed instead.
 
+pub use wharf_sys::packet::VNET_HEADER_BYTES;
+
 use wharf_mem::Meta;
 use wharf_packet::checksum::{TCP_OFFSET, UDP_OFFSET};
 use wharf_packet::gso::{CWR, GSO_TCPV4, GSO_TCPV6, GSO_UDP, GsoError, GsoPlan, GsoRequest};
 use wharf_packet::{TCP_FLAGS_AT, TCP_LENGTH_AT, UDP_BYTES};
 
-/// Bytes of the header, without the number of buffers that some devices add.
-pub const VNET_HEADER_BYTES: usize = 10;
 /// Bytes at the start of a frame that a check reads, at most: all headers lie there.
 pub const START_BYTES: usize = 512;
 

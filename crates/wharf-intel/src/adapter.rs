@@ -2,7 +2,7 @@
 
 use super::bus::Bus;
 use super::family::Family;
-use super::registers::{RAH, RAL, STATUS, STATUS_LU};
+use super::registers::{STATUS, STATUS_LU};
 use crate::vfio::Bar;
 use std::io;
 use std::marker::PhantomData;
@@ -56,12 +56,6 @@ impl<F: Family, B: Bus> Adapter<F, B> {
             was_reset: AtomicBool::new(false),
             of: PhantomData,
         }))
-    }
-
-    /// Returns the adapter's own Ethernet address.
-    pub(super) fn mac(&self) -> [u8; 6] {
-        let (low, high) = (self.bus.read(RAL).to_le_bytes(), self.bus.read(RAH).to_le_bytes());
-        [low[0], low[1], low[2], low[3], high[0], high[1]]
     }
 
     /// Lets the adapter read a pool's memory and, if it `is_writable`, write there. Returns its address there. All

@@ -83,11 +83,6 @@ impl<F: Family, B: Bus> Port<F, B> {
         Ok((0..options.queues.max(1)).map(one).collect())
     }
 
-    /// Returns the adapter's own Ethernet address; `None` once it is closed.
-    pub fn mac(&self) -> Option<[u8; 6]> {
-        self.adapter.as_ref().map(|adapter| adapter.mac())
-    }
-
     fn start(&mut self, adapter: &Adapter<F, B>, region: &Arc<Region>) -> Result<(), DeviceError> {
         let (bus, size) = (&adapter.bus, self.options.ring_entries);
         let device = self.line.device().to_string();

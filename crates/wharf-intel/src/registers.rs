@@ -23,9 +23,6 @@ pub(crate) const ROC: u32 = 0x40ac;
 pub(crate) const RXCSUM: u32 = 0x5000;
 /// The table of multicast addresses: 128 words.
 pub(crate) const MTA: u32 = 0x5200;
-/// The first address of the adapter: its lower four bytes and its upper two.
-pub(crate) const RAL: u32 = 0x5400;
-pub(crate) const RAH: u32 = 0x5404;
 
 /// `CTRL`: full duplex, link reset, speed detection, set link up, inverted loss of signal, forced speed and duplex,
 /// reset, VLAN tags taken out, reset of the PHY.

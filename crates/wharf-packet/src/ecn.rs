@@ -1,9 +1,8 @@
 //! The TOS byte of IPv4 and the traffic class of IPv6: DSCP (RFC 2474) in the upper six bits, ECN (RFC 3168)
 //! in the lower two.
 
-use crate::checksum;
 use crate::ether::by_ethertype;
-use crate::{IPV4_BYTES, IPV4_CHECKSUM_AT, IPV6_BYTES, IpPacket, ip_packet};
+use crate::{IPV4_BYTES, IPV6_BYTES, IpPacket, ip_packet, replace_ip_word};
 
 const CE: u8 = 3;
 
@@ -97,14 +96,7 @@ fn mark_ipv4(ip: &mut [u8]) -> bool {
     if ip[1] & CE == 0 {
         return false;
     }
-    let before = u16::from_be_bytes([ip[0], ip[1]]);
-    ip[1] |= CE;
-    let after = u16::from_be_bytes([ip[0], ip[1]]);
-    let checksum = u16::from_be_bytes([ip[IPV4_CHECKSUM_AT], ip[IPV4_CHECKSUM_AT + 1]]);
-    if before != after {
-        let checksum = checksum::update(checksum, before, after);
-        ip[IPV4_CHECKSUM_AT..IPV4_CHECKSUM_AT + 2].copy_from_slice(&checksum.to_be_bytes());
-    }
+    replace_ip_word(ip, true, 0, u16::from_be_bytes([ip[0], ip[1] | CE]));
     true
 }
 

@@ -57,6 +57,19 @@ pub fn put_word(bytes: &mut [u8], at: usize, number: u16) {
     bytes[at..at + 2].copy_from_slice(&number.to_be_bytes());
 }
 
+/// Replaces the word at `at` of an IP header, and updates IPv4's checksum for it (RFC 1624).
+#[doc(hidden)]
+#[inline]
+pub fn replace_ip_word(ip: &mut [u8], is_ipv4: bool, at: usize, new: u16) {
+    let number = |ip: &[u8], at: usize| u16::from_be_bytes([ip[at], ip[at + 1]]);
+    let old = number(ip, at);
+    put_word(ip, at, new);
+    if is_ipv4 && old != new {
+        let checksum = checksum::update(number(ip, IPV4_CHECKSUM_AT), old, new);
+        put_word(ip, IPV4_CHECKSUM_AT, checksum);
+    }
+}
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

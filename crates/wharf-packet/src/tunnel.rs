@@ -4,19 +4,23 @@
 
 use crate::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, HeaderError, Headers, UDP, UDP_BYTES, ip_packet, word};
 
-const IPV4_IN_IP: u8 = 4;
-const IPV6_IN_IP: u8 = 41;
-const GRE: u8 = 47;
+/// IP protocol number of IPv4 in IP.
+pub const IPV4_IN_IP: u8 = 4;
+/// IP protocol number of IPv6 in IP.
+pub const IPV6_IN_IP: u8 = 41;
+/// IP protocol number of GRE.
+pub const GRE: u8 = 47;
 const VXLAN_PORT: u16 = 4789;
 const VXLAN_PORT_LINUX: u16 = 8472;
 const GENEVE_PORT: u16 = 6081;
-const VXLAN_BYTES: usize = 8;
+/// Bytes of a VXLAN header.
+pub const VXLAN_BYTES: usize = 8;
 /// The flag that says that the VXLAN network identifier is valid, as it must be (RFC 7348, section 5).
-const VXLAN_VALID: u8 = 0x08;
+pub const VXLAN_VALID: u8 = 0x08;
 /// Bytes of a Geneve header without options.
 const GENEVE_BYTES: usize = 8;
-/// Transparent Ethernet bridging.
-const ETHERTYPE_BRIDGING: u16 = 0x6558;
+/// EtherType of an Ethernet frame in GRE or Geneve (transparent Ethernet bridging).
+pub const ETHERTYPE_BRIDGING: u16 = 0x6558;
 /// Flags of GRE, each of which adds four bytes: checksum, key, sequence number.
 const GRE_FIELDS: [u16; 3] = [0x8000, 0x2000, 0x1000];
 /// Routing, the bits beside key and sequence number, and the version: a packet that has them is discarded

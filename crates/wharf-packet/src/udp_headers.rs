@@ -6,7 +6,7 @@ use crate::gso::{GSO_UDP, GsoRequest};
 use crate::{
     ETHERNET_BYTES, Ecn, EthernetHeader, Front, IPV4_BYTES, IPV4_CHECKSUM_AT, IPV4_IDENTIFICATION_AT,
     IPV6_BYTES, IpHeader, NoRoom, UDP, UDP_BYTES, UdpHeader, VLAN_BYTES, VLAN_TAGS_MAX, datagram, put_word,
-    word,
+    replace_ip_word, word,
 };
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::ops::Range;
@@ -163,14 +163,8 @@ impl UdpHeaders {
     fn with_ip_word(mut self, at: usize, mask: u16, bits: u16) -> Self {
         let (ip_at, is_ipv4) = (self.ip_at(), self.is_ipv4);
         let ip = &mut self.bytes[ip_at..];
-        let number = |ip: &[u8], at: usize| u16::from_be_bytes([ip[at], ip[at + 1]]);
-        let old = number(ip, at);
-        let new = old & !mask | bits;
-        put_word(ip, at, new);
-        if is_ipv4 {
-            let checksum = update(number(ip, IPV4_CHECKSUM_AT), old, new);
-            put_word(ip, IPV4_CHECKSUM_AT, checksum);
-        }
+        let old = u16::from_be_bytes([ip[at], ip[at + 1]]);
+        replace_ip_word(ip, is_ipv4, at, old & !mask | bits);
         self
     }
 

@@ -5,11 +5,10 @@ use crate::reason::{Fate, Reason};
 use crate::sender::RouteSender;
 use crate::wrap::{mtu_bytes, packet_bytes};
 use std::net::IpAddr;
-use wharf::net::{Headers, IPV4_CHECKSUM_AT, checksum};
+use wharf::net::{ETHERNET_BYTES, Headers, checksum, replace_ip_word};
 use wharf::{Packet, SendError, Wait};
 use wharf_net::{Cache, Hop, NoHop, Query, RouteKind};
 
-const ETHERNET_BYTES: usize = 14;
 const IPV4_TTL_AT: usize = 8;
 const IPV6_HOP_LIMIT_AT: usize = 7;
 
@@ -166,11 +165,7 @@ fn is_martian(address: IpAddr, is_source: bool) -> bool {
 /// Lowers the time to live by one, with IPv4's checksum.
 fn age(packet: &mut [u8], is_v6: bool) {
     let at = ttl_at(is_v6);
-    let word = |packet: &[u8], at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
-    let before = word(packet, at & !1);
-    packet[at] = packet[at].saturating_sub(1);
-    if !is_v6 {
-        let checksum = checksum::update(word(packet, IPV4_CHECKSUM_AT), before, word(packet, at & !1));
-        packet[IPV4_CHECKSUM_AT..IPV4_CHECKSUM_AT + 2].copy_from_slice(&checksum.to_be_bytes());
-    }
+    let mut word = [packet[at & !1], packet[at | 1]];
+    word[at & 1] = word[at & 1].saturating_sub(1);
+    replace_ip_word(packet, !is_v6, at & !1, u16::from_be_bytes(word));
 }

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use wharf::net::{Headers, UDP, UdpHeaders};
+use wharf::net::{ETHERNET_BYTES, Headers, UDP, UdpHeaders};
 use wharf::{Burst, Packet, Port, SendError, Sender, Wait};
 use wharf_net::{Asker, Cache, Exit, Query};
 
@@ -25,7 +25,6 @@ const STOCK_PACKETS: usize = 32;
 const PAUSE: Duration = Duration::from_micros(200);
 /// The kernel asks a neighbour three times, a second apart.
 const KERNEL_ASKS: Duration = Duration::from_millis(2500);
-const ETHERNET_BYTES: usize = 14;
 
 /// A port: its sender, and the burst that goes there next.
 #[derive(Debug)]

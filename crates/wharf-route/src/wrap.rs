@@ -3,16 +3,11 @@
 use crate::reason::Reason;
 use wharf::Packet;
 use wharf::net::checksum::{ChunkSum, UDP_OFFSET, from_sum};
+use wharf::net::tunnel::{ETHERTYPE_BRIDGING, GRE, IPV4_IN_IP, IPV6_IN_IP, VXLAN_BYTES, VXLAN_VALID};
 use wharf::net::{Headers, IPV4_BYTES, IPV6_BYTES, IpHeader, SCTP, UDP, UDP_BYTES, UdpHeader, flow_hash};
 use wharf_net::{Exit, Hop, Tunnel, TunnelHeader};
 
-const GRE: u8 = 47;
-const IPV4_IN_IP: u8 = 4;
-const IPV6_IN_IP: u8 = 41;
 const GRE_KEY: u16 = 0x2000;
-const ETHERNET_IN_GRE: u16 = 0x6558;
-const VXLAN_BYTES: usize = 8;
-const VXLAN_HAS_ID: u8 = 0x08;
 /// The source ports that the kernel gives VXLAN by default, from here on.
 const VXLAN_PORTS: u16 = 0x8000;
 /// Leaves as many bits of a flow's hash as there are such ports.
@@ -114,7 +109,7 @@ fn into_tunnel(packet: &mut Packet, hop: &Hop, tunnel: &Tunnel, outer: &Hop) -> 
             ethernet(packet, hop)?;
             let flow = (flow_hash(packet.head()) >> FLOW_SHIFT) as u16;
             let header = front(packet, VXLAN_BYTES)?;
-            header.copy_from_slice(&[VXLAN_HAS_ID, 0, 0, 0, 0, 0, 0, 0]);
+            header.copy_from_slice(&[VXLAN_VALID, 0, 0, 0, 0, 0, 0, 0]);
             header[4..7].copy_from_slice(&id.to_be_bytes()[1..]);
             let payload_bytes = packet.len();
             let udp = UdpHeader { source: VXLAN_PORTS | flow, destination: port };
@@ -130,7 +125,7 @@ fn into_tunnel(packet: &mut Packet, hop: &Hop, tunnel: &Tunnel, outer: &Hop) -> 
             UDP
         }
         TunnelHeader::Gre { key, is_ethernet } => {
-            let inner = if is_ethernet { ETHERNET_IN_GRE } else { ethertype(packet) };
+            let inner = if is_ethernet { ETHERTYPE_BRIDGING } else { ethertype(packet) };
             if is_ethernet {
                 ethernet(packet, hop)?;
             }

@@ -49,6 +49,19 @@ pub(crate) fn has(fd: BorrowedFd<'_>, events: PollFlags) -> rustix::io::Result<b
     poll(&mut [PollFd::new(&fd, events)], Some(&Timespec::default())).map(|count| count > 0)
 }
 
+/// Returns the bytes, with the kernel's overhead, that `fd` has sent and its queue still has (`SIOCOUTQ`).
+pub(crate) fn queue_bytes(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: TIOCOUTQ, libc's name for it, writes one `int`.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ as _, &raw mut bytes) })?;
+    Ok(usize::try_from(bytes).unwrap_or(0))
+}
+
+/// Returns the text of a C string, without the zero byte that may end it.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
+}
+
 /// Makes the kernel look at the transmit ring of socket `fd`: `sendto(2)` without data or waiting.
 #[inline]
 pub(crate) fn kick(fd: BorrowedFd<'_>) -> io::Result<()> {

@@ -193,9 +193,7 @@ pub(crate) fn sync_carrier(socket: BorrowedFd<'_>, request: &mut Request) -> io:
 
 /// Returns the text before the first zero byte, or all of it.
 fn text(words: &[u32]) -> String {
-    let bytes: Vec<u8> =
-        words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|&byte| byte != 0).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
+    crate::call::text(&words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

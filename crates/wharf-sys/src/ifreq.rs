@@ -1,6 +1,6 @@
 //! `struct ifreq`: a request about one network interface (`netdevice(7)`), by name.
 
-use crate::call::check;
+use crate::call::{check, text};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -78,8 +78,7 @@ impl Request {
     }
 
     pub(crate) fn name(&self) -> String {
-        let bytes: Vec<u8> = self.0.ifr_name.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
-        String::from_utf8_lossy(&bytes).into_owned()
+        text(&self.0.ifr_name.map(|byte| byte as u8))
     }
 
     pub(crate) fn index(&self) -> i32 {

@@ -7,6 +7,7 @@ mod napi;
 mod neighbour;
 mod netdev;
 mod qdisc;
+mod request;
 mod routes;
 
 pub use link::{AttachMode, AttachedProgram, LinkInfo};
@@ -16,6 +17,7 @@ pub use qdisc::RootQdisc;
 
 use crate::call::{check, socket};
 use crate::interface::Interface;
+use request::Request;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -26,38 +28,16 @@ const IFLA_STATS_LINK_64: u16 = 1;
 /// Index of `tx_dropped` in `struct rtnl_link_stats64`.
 const TX_DROPPED: usize = 7;
 
-/// `struct if_stats_msg`, with the message's header.
-#[repr(C)]
-struct StatsMessage {
-    header: libc::nlmsghdr,
-    family: u8,
-    pad: [u8; 3],
-    ifindex: u32,
-    filter_mask: u32,
-}
-
 /// More than an answer has.
 const ANSWER_BYTES: usize = 1024;
 
-/// `struct ifinfomsg`, with the message's header.
-#[repr(C)]
-struct LinkMessage {
-    header: libc::nlmsghdr,
-    family: u8,
-    pad: u8,
-    kind: u16,
-    ifindex: i32,
-    flags: u32,
-    change: u32,
-}
-
 const HEADER_BYTES: usize = size_of::<libc::nlmsghdr>();
-const LINK_MESSAGE_BYTES: usize = size_of::<LinkMessage>();
-const _: () = assert!(LINK_MESSAGE_BYTES == 32);
+/// Bytes of the header, and of `struct ifinfomsg` behind it.
+const LINK_MESSAGE_BYTES: usize = HEADER_BYTES + 16;
 /// Room for the answer about a link, which has the state of every protocol in it.
 const LINK_ANSWER_BYTES: usize = 16384;
-const MESSAGE_BYTES: usize = size_of::<StatsMessage>();
-const _: () = assert!(MESSAGE_BYTES == 28);
+/// Bytes of the header, and of `struct if_stats_msg` behind it.
+const MESSAGE_BYTES: usize = HEADER_BYTES + 12;
 
 /// A socket for questions about the interfaces of the network namespace that it was opened in.
 #[derive(Debug)]
@@ -78,17 +58,10 @@ impl Netlink {
     /// # Errors
     /// `ENODEV` if the interface is gone.
     pub fn transmit_drops(&self, interface: &Interface) -> io::Result<u64> {
-        // SAFETY: plain numbers, for which zero is valid.
-        let mut question: StatsMessage = unsafe { std::mem::zeroed() };
-        question.header.nlmsg_len = MESSAGE_BYTES as u32;
-        question.header.nlmsg_type = RTM_GETSTATS;
-        question.header.nlmsg_flags = libc::NLM_F_REQUEST as u16;
-        question.ifindex = interface.index as u32;
-        question.filter_mask = 1 << (IFLA_STATS_LINK_64 - 1);
-        // SAFETY: a message of that many bytes, plain numbers without padding.
-        let question = unsafe { std::slice::from_raw_parts((&raw const question).cast(), MESSAGE_BYTES) };
+        let wanted = 1u32 << (IFLA_STATS_LINK_64 - 1);
+        let body = [[0; 4], interface.index.to_ne_bytes(), wanted.to_ne_bytes()].concat();
         let mut answer = [0; ANSWER_BYTES];
-        let count = self.ask(question, &mut answer)?;
+        let count = self.ask(Request::new(RTM_GETSTATS, 0, &body), &mut answer)?;
         dropped(&answer[..count])
     }
 
@@ -106,23 +79,15 @@ impl Netlink {
     /// # Errors
     /// `ENODEV` if there is no such interface.
     pub fn describe(&self, index: i32) -> io::Result<LinkInfo> {
-        // SAFETY: plain numbers, for which zero is valid.
-        let mut question: LinkMessage = unsafe { std::mem::zeroed() };
-        question.header.nlmsg_len = LINK_MESSAGE_BYTES as u32;
-        question.header.nlmsg_type = libc::RTM_GETLINK;
-        question.header.nlmsg_flags = libc::NLM_F_REQUEST as u16;
-        question.ifindex = index;
-        // SAFETY: a message of that many bytes, plain numbers without padding.
-        let question =
-            unsafe { std::slice::from_raw_parts((&raw const question).cast(), LINK_MESSAGE_BYTES) };
+        let body = [[0; 4], index.to_ne_bytes(), [0; 4], [0; 4]].concat();
         let mut answer = vec![0; LINK_ANSWER_BYTES];
-        let count = self.ask(question, &mut answer)?;
+        let count = self.ask(Request::new(libc::RTM_GETLINK, 0, &body), &mut answer)?;
         link::read(&answer[..count])
     }
 
     /// Sends a question. Returns the number of bytes of the answer.
-    fn ask(&self, question: &[u8], answer: &mut [u8]) -> io::Result<usize> {
-        let fd = self.0.as_raw_fd();
+    fn ask(&self, question: Request, answer: &mut [u8]) -> io::Result<usize> {
+        let (fd, question) = (self.0.as_raw_fd(), question.bytes());
         // SAFETY: that many bytes, which the kernel reads.
         check(unsafe { libc::send(fd, question.as_ptr().cast(), question.len(), 0) })?;
         self.receive(answer)

@@ -10,12 +10,13 @@ mod view;
 pub use table::{Pair, Record, Short, Table, Words};
 pub use view::{View, snapshot};
 
-use crate::call::{Pages, check};
+use crate::call::Pages;
 use crate::guard::{self, Guard};
 use crate::mapping::Mapping;
+use rustix::fs::{SealFlags, fcntl_add_seals, fcntl_get_seals, fstat};
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -97,7 +98,8 @@ impl Area {
     /// peers have more than 64 TiB. Those of `fstat(2)` and `mmap(2)`.
     pub fn of_peer(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<Self> {
         let bad = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
-        if seals(fd) < 0 {
+        // Files in memory alone have seals. No file system is asked.
+        if fcntl_get_seals(fd).is_err() {
             return Err(bad(NOT_IN_MEMORY.into()));
         }
         let (file_bytes, block_bytes) = size_of_file(fd)?;
@@ -159,33 +161,21 @@ fn addresses(start: NonNull<u8>, len_bytes: usize) -> Range<usize> {
     start.as_ptr() as usize..start.as_ptr() as usize + len_bytes
 }
 
-/// Returns the seals of a file, or -1 if it is not in memory: such files alone have seals. Asks no file system.
-fn seals(fd: BorrowedFd<'_>) -> libc::c_int {
-    // SAFETY: a plain call on a descriptor.
-    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) }
-}
-
 /// True if the file cannot be truncated (`F_SEAL_SHRINK`). Until then its owner can make an access raise
 /// `SIGBUS`.
 pub fn is_sealed(fd: BorrowedFd<'_>) -> bool {
-    let seals = seals(fd);
-    seals >= 0 && seals & libc::F_SEAL_SHRINK != 0
+    fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(SealFlags::SHRINK))
 }
 
 /// Seals a file against truncation, if its owner allows that. Returns true if it is sealed.
 pub fn seal(fd: BorrowedFd<'_>) -> bool {
-    // SAFETY: as above.
-    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK) };
+    let _ = fcntl_add_seals(fd, SealFlags::SHRINK);
     is_sealed(fd)
 }
 
 /// Returns the number of bytes of a file and of one of its blocks.
 fn size_of_file(fd: BorrowedFd<'_>) -> io::Result<(u64, usize)> {
-    let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: `stat` has room for what the call writes.
-    check(unsafe { libc::fstat(fd.as_raw_fd(), stat.as_mut_ptr()) })?;
-    // SAFETY: zeroed, then written: plain numbers throughout.
-    let stat = unsafe { stat.assume_init() };
+    let stat = fstat(fd)?;
     let block_bytes = usize::try_from(stat.st_blksize).unwrap_or(0).max(crate::mapping::PAGE_BYTES);
     Ok((u64::try_from(stat.st_size).unwrap_or(0), block_bytes))
 }

@@ -2,6 +2,8 @@
 //! (Documentation/networking/tuntap.rst, `drivers/net/tun.c`). A virtio net header is in front of each frame,
 //! both ways.
 
+pub use crate::packet::VNET_HEADER_BYTES;
+
 use crate::call::{check, descriptor};
 use crate::ifreq::{Operation, Request};
 use crate::interface::{Interface, InterfaceSocket};
@@ -14,10 +16,6 @@ use std::os::unix::fs::OpenOptionsExt;
 
 /// The file that makes interfaces.
 const TUN: &str = "/dev/net/tun";
-/// Bytes of the header before each frame: `struct virtio_net_hdr` (virtio 1.2, section 5.1.6) without the
-/// number of buffers.
-pub const VNET_HEADER_BYTES: usize = 10;
-
 /// Offload flags, most first: later kernels know more of them.
 const OFFLOADS: [(libc::c_uint, Offloads); 3] = [
     (TCP | libc::TUN_F_TSO_ECN | libc::TUN_F_USO4 | libc::TUN_F_USO6, Offloads::TcpUdp),

@@ -6,7 +6,7 @@ mod file;
 
 pub use file::SocketFile;
 
-use crate::call::{self, check};
+use crate::call;
 use crate::option;
 use file::Folder;
 use rustix::fs::fchmod;
@@ -15,7 +15,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use std::io;
 use std::mem::offset_of;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -171,10 +171,7 @@ fn peer(stream: &UnixStream) -> io::Result<[u32; 3]> {
 /// # Errors
 /// Those of `ioctl(2)`.
 pub fn peer_unread_bytes(stream: &UnixStream) -> io::Result<usize> {
-    let mut count: libc::c_int = 0;
-    // SAFETY: the call writes an int, and nothing else.
-    check(unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut count) })?;
-    Ok(usize::try_from(count).unwrap_or(0))
+    call::queue_bytes(stream.as_fd())
 }
 
 /// Returns a duplicate of descriptor `number`, which this process has inherited.

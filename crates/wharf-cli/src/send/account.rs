@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use wharf::queue::TxQueue;
 use wharf::testing::INJECTED;
+use wharf_core::counters::add;
 use wharf_core::device::{DeviceError, LOST};
 use wharf_core::pool::Audit;
 use wharf_tools::traffic::{Findings, Latency, Pauses};
@@ -154,12 +155,9 @@ impl Account<'_> {
 /// Returns the failures of all queues by reason, but `excused` lost ones, and the last error of each.
 fn device_faults(queues: &[TxQueue], excused: u64, is_cut: bool) -> Vec<String> {
     let is_none = |reason: &str| NO_FAULTS.contains(&reason) || (is_cut && reason == HUNG_UP);
-    let mut failures: Vec<(&str, u64)> = Vec::new();
+    let mut failures = Vec::new();
     for (reason, count) in queues.iter().flat_map(|queue| queue.counters().device_failures()) {
-        match failures.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, sum)) => *sum += count,
-            None => failures.push((reason, count)),
-        }
+        add(&mut failures, reason, count);
     }
     // The kernel sets an interface down before it deletes it: of one that has gone, that is no news.
     let is_gone = failures.iter().any(|(reason, _)| *reason == GONE);

@@ -4,6 +4,7 @@ mod base;
 mod endpoint;
 mod families;
 mod server;
+mod writer;
 
 pub(crate) use endpoint::Endpoint;
 pub(super) use server::MetricsServer;

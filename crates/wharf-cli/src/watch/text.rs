@@ -85,7 +85,8 @@ fn of_end(end: &Option<String>, text: String) -> String {
     if end.is_some() { text } else { String::new() }
 }
 
-fn delays(by_band: &[BandDelay]) -> String {
+/// Returns the delays by band, a line each; without bands, those of all.
+pub(super) fn delays(by_band: &[BandDelay]) -> String {
     if let [only] = by_band {
         return only.times();
     }

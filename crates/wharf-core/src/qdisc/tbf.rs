@@ -11,8 +11,9 @@
 //! Tokens are counted in bits times nanoseconds per second, so nothing is rounded.
 
 use super::rate_group::{Member, RateGroup};
-use super::{Backpressure, DscpBands, EXPIRED, Limit, Qdisc, QdiscContext, WhenFull};
-use wharf_mem::{Batch, Frame, Region};
+use super::{EXPIRED, Limit, Qdisc, QdiscContext};
+use crate::delegate_qdisc;
+use wharf_mem::{Batch, Frame};
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 /// The cost of a byte.
@@ -218,20 +219,11 @@ impl<Q: Qdisc> Tbf<Q> {
 // A method left out here would get the default's answer in place of the inner discipline's.
 #[deny(clippy::missing_trait_methods)]
 impl<Q: Qdisc> Qdisc for Tbf<Q> {
+    delegate_qdisc!(inner: reserve, storage, enqueue, backpressure, when_full, bound_memory, trim, uses_bands);
+    delegate_qdisc!(inner: dscp_bands, drops_expired, stats);
+
     fn name(&self) -> &'static str {
         "tbf"
-    }
-
-    fn reserve(&mut self, frames: usize) {
-        self.inner.reserve(frames);
-    }
-
-    fn storage(&self) -> usize {
-        self.inner.storage()
-    }
-
-    fn enqueue(&mut self, cx: &mut QdiscContext<'_>, from: &mut Batch) {
-        self.inner.enqueue(cx, from);
     }
 
     fn dequeue(&mut self, cx: &mut QdiscContext<'_>, to: &mut Batch, limit: Limit) {
@@ -265,22 +257,6 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
         self.head.is_empty() && self.inner.is_empty()
     }
 
-    fn backpressure(&self) -> Backpressure {
-        self.inner.backpressure()
-    }
-
-    fn when_full(&self) -> WhenFull {
-        self.inner.when_full()
-    }
-
-    fn bound_memory(&mut self, region: &Region) {
-        self.inner.bound_memory(region);
-    }
-
-    fn trim(&mut self, cx: &mut QdiscContext<'_>) {
-        self.inner.trim(cx);
-    }
-
     fn purge(&mut self, to: &mut Batch) {
         to.append(&mut self.head, 1);
         self.inner.purge(to);
@@ -290,18 +266,6 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
     /// False: each frame has to be counted.
     fn can_bypass(&self) -> bool {
         false
-    }
-
-    fn uses_bands(&self) -> bool {
-        self.inner.uses_bands()
-    }
-
-    fn dscp_bands(&self) -> DscpBands {
-        self.inner.dscp_bands()
-    }
-
-    fn drops_expired(&self) -> bool {
-        self.inner.drops_expired()
     }
 
     /// The time at which the next frame may leave; 0, at once, if no frame has been looked at.
@@ -321,9 +285,5 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
         self.bucket.set_rate(rate.part(self.member.as_ref().map_or(1, |member| member.parts)));
         self.rate = rate;
         true
-    }
-
-    fn stats(&self, see: &mut dyn FnMut(&'static str, u64)) {
-        self.inner.stats(see);
     }
 }

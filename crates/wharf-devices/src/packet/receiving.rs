@@ -62,17 +62,6 @@ pub struct ReceiveOptions {
     pub version: ReceiveVersion,
 }
 
-impl Default for ReceiveOptions {
-    fn default() -> Self {
-        Self {
-            super_packets: SuperPackets::Cut,
-            buffer_bytes: 32 << 20,
-            promiscuous: true,
-            version: ReceiveVersion::V3,
-        }
-    }
-}
-
 /// Returns true if nothing can ever arrive any more; an interface that is down may come up again.
 fn is_final(error: &DeviceError) -> bool {
     !matches!(error, DeviceError::Down { .. })
@@ -122,26 +111,18 @@ impl Group {
 }
 
 impl PacketReceiver {
-    /// Opens interface `interface`.
-    ///
-    /// # Errors
-    /// [`DeviceError::Io`] if there is no such interface, it is down, or CAP_NET_RAW is lacking;
-    /// [`DeviceError::Unsupported`] if it is no Ethernet.
-    pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
-        Self::open_one(interface, options, None)
-    }
-
     /// Opens `count` receivers that share the frames of interface `interface`: each flow arrives at one of
     /// them (PACKET_FANOUT, by a hash of addresses and ports that is the same for both directions). Each has
     /// a ring of its own.
     ///
     /// # Errors
-    /// The errors of [`PacketReceiver::open`].
+    /// [`DeviceError::Io`] if there is no such interface, it is down, or CAP_NET_RAW is lacking;
+    /// [`DeviceError::Unsupported`] if it is no Ethernet.
     pub fn open_queues(
         interface: &str, options: ReceiveOptions, count: usize,
     ) -> Result<Vec<Self>, DeviceError> {
-        let mut group = Group::default();
-        (0..count).map(|_| Self::open_one(interface, options, Some(&mut group))).collect()
+        let mut group = (count > 1).then(Group::default);
+        (0..count).map(|_| Self::open_one(interface, options, group.as_mut())).collect()
     }
 
     fn open_one(

@@ -40,12 +40,6 @@ pub struct SendOptions {
     pub limit_unit: Option<LimitUnit>,
 }
 
-impl Default for SendOptions {
-    fn default() -> Self {
-        Self { bypass: false, ring_frames: 1024, limit_unit: None }
-    }
-}
-
 /// Sends frames by PACKET_TX_RING, version 2. Super-packets, which the kernel or the adapter segments, and
 /// frames longer than a slot go by a call of their own.
 ///

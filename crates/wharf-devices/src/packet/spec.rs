@@ -43,45 +43,30 @@ pub(crate) static KIND: Kind = Kind {
 fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
     let (interface, count) = (spec.place(), spec.devices(opening.queues));
     let sender = || PacketSender::open(interface, to_send(spec));
+    let receivers = || PacketReceiver::open_queues(interface, to_receive(spec), count);
     match opening.direction {
         Direction::Send => (0..count).map(|_| Ok(Opened::tx(sender()?))).collect(),
-        Direction::Receive => Ok(receivers(spec, count)?.into_iter().map(Opened::rx).collect()),
+        Direction::Receive => Ok(receivers()?.into_iter().map(Opened::rx).collect()),
         Direction::Both => {
             let both = |receiver| Ok(Opened { receiving: Some(Box::new(receiver)), ..Opened::tx(sender()?) });
-            receivers(spec, count)?.into_iter().map(both).collect()
+            receivers()?.into_iter().map(both).collect()
         }
     }
 }
 
-fn receivers(spec: &DeviceSpec, count: usize) -> Result<Vec<PacketReceiver>, DeviceError> {
-    match count {
-        1 => Ok(vec![PacketReceiver::open(spec.place(), to_receive(spec))?]),
-        _ => PacketReceiver::open_queues(spec.place(), to_receive(spec), count),
-    }
-}
-
 fn to_send(spec: &DeviceSpec) -> SendOptions {
-    let default = SendOptions::default();
     SendOptions {
         bypass: spec.options().is_on("bypass"),
-        ring_frames: spec.number("ring").unwrap_or(default.ring_frames),
+        ring_frames: spec.number("ring").unwrap_or(1024),
         limit_unit: spec.limit_unit(),
     }
 }
 
 fn to_receive(spec: &DeviceSpec) -> ReceiveOptions {
-    let default = ReceiveOptions::default();
-    let super_packets = match spec.options().word("gso") {
-        Some("keep") => SuperPackets::Keep,
-        _ => SuperPackets::Cut,
-    };
     ReceiveOptions {
-        super_packets,
+        super_packets: spec.choice("gso", [("cut", SuperPackets::Cut), ("keep", SuperPackets::Keep)]),
         promiscuous: spec.options().is_on("promisc"),
-        version: match spec.options().word("tpacket") {
-            Some("v2") => ReceiveVersion::V2,
-            _ => ReceiveVersion::V3,
-        },
-        buffer_bytes: spec.number("buffer").unwrap_or(default.buffer_bytes),
+        version: spec.choice("tpacket", [("v3", ReceiveVersion::V3), ("v2", ReceiveVersion::V2)]),
+        buffer_bytes: spec.number("buffer").unwrap_or(32 << 20),
     }
 }

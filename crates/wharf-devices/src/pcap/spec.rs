@@ -51,30 +51,18 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
     let (path, options) = (Path::new(spec.place()), spec.options());
     let opened = match opening.direction {
         Direction::Send => {
-            let resolution = match options.word("resolution") {
-                Some("us") => Resolution::Microseconds,
-                _ => Resolution::Nanoseconds,
-            };
-            let byte_order = match options.word("order") {
-                Some("be") => ByteOrder::Big,
-                _ => ByteOrder::Little,
-            };
-            let format = match options.word("format") {
-                Some("pcap") => Some(FileFormat::Pcap),
-                Some("pcapng") => Some(FileFormat::Pcapng),
-                _ => None,
-            };
+            let resolutions = [("ns", Resolution::Nanoseconds), ("us", Resolution::Microseconds)];
+            let resolution = spec.choice("resolution", resolutions);
+            let byte_order = spec.choice("order", [("le", ByteOrder::Little), ("be", ByteOrder::Big)]);
+            let (pcap, pcapng) = (Some(FileFormat::Pcap), Some(FileFormat::Pcapng));
+            let format = spec.choice("format", [("auto", None), ("pcap", pcap), ("pcapng", pcapng)]);
             let rotation = Rotation::of(options)?;
             let options = PcapOptions { format, rotation, resolution, byte_order, ..PcapOptions::default() };
             Opened::tx(PcapSink::create(path, options)?)
         }
         Direction::Receive => {
-            let snapped = match options.word("snapped") {
-                Some("pad") => Snapped::Pad,
-                Some("send") => Snapped::Send,
-                _ => Snapped::Refuse,
-            };
-            Opened::rx(PcapSource::open(path, snapped)?)
+            let words = [("refuse", Snapped::Refuse), ("pad", Snapped::Pad), ("send", Snapped::Send)];
+            Opened::rx(PcapSource::open(path, spec.choice("snapped", words))?)
         }
         Direction::Both => return Err(spec.fault("a capture is read or written, not both at once")),
     };

@@ -72,9 +72,5 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         ring_frames: spec.number("ring"),
         send_buffer_bytes: spec.number("sndbuf"),
     };
-    let taps = match count {
-        1 => vec![Tap::open(name, wanted)?],
-        _ => Tap::open_queues(name, wanted, count)?,
-    };
-    guard::guarded(spec, taps.into_iter().map(opened).collect())
+    guard::guarded(spec, Tap::open_queues(name, wanted, count)?.into_iter().map(opened).collect())
 }

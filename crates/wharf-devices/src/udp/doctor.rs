@@ -17,7 +17,7 @@ fn findings(spec: &DeviceSpec) -> Vec<Finding> {
 
 /// Returns a hint if the system's bound keeps the socket's receive buffer below what is asked for.
 fn buffers(spec: &DeviceSpec) -> Option<Finding> {
-    let wanted = spec.number::<u64>("buffer").unwrap_or(super::UdpOptions::default().buffer_bytes as u64);
+    let wanted = spec.number::<u64>("buffer").unwrap_or(super::BUFFER_BYTES as u64);
     let least = number_in::<u64>("/proc/sys/net/core/rmem_max")?;
     if least >= wanted || Machine::look().has(&NET_ADMIN) {
         return Some(Finding::fact("buffers", format!("the socket gets a receive buffer of {wanted} bytes")));

@@ -1,6 +1,6 @@
 //! `udp:HOST:PORT[,dest=socket|frame,gso=on|off,gro=off|on,buffer=8m,interface=IF]`.
 
-use super::{Udp, UdpOptions};
+use super::{BUFFER_BYTES, Udp, UdpOptions};
 use crate::iface::io_fault;
 use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -43,11 +43,10 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         Some(word) => word == "frame",
         None => opening.direction == Direction::Receive,
     };
-    let default = UdpOptions::default();
     let wanted = UdpOptions {
         segments: options.is_on("gso"),
         joins_received: options.is_on("gro"),
-        buffer_bytes: spec.number("buffer").unwrap_or(default.buffer_bytes),
+        buffer_bytes: spec.number("buffer").unwrap_or(BUFFER_BYTES),
         interface: options.text("interface").map_or(Ok(0), |interface| index_of(spec, interface))?,
     };
     let addresses = resolve(spec)?;

@@ -83,13 +83,9 @@ pub(crate) static KIND: Kind = Kind {
 fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
     let (interface, count) = (spec.place(), opening.queues.count.max(1));
     let (choice, csum) = (choice(spec)?, csum(spec, opening.direction)?);
-    let mode = match spec.options().word("mode") {
-        Some("copy") => Mode::Copy,
-        Some("zerocopy") => Mode::ZeroCopy,
-        _ => Mode::Auto,
-    };
+    let modes = [("auto", Mode::Auto), ("copy", Mode::Copy), ("zerocopy", Mode::ZeroCopy)];
     let common = XdpOptions {
-        mode,
+        mode: spec.choice("mode", modes),
         ring_entries: spec.number("ring"),
         access: access(spec)?,
         offload_checksums: csum == Some("offload"),

@@ -1,6 +1,6 @@
 //! Dumps: all objects of a kind that the kernel has.
 
-use super::{HEADER_BYTES, Netlink, error_of, half, strange, word};
+use super::{HEADER_BYTES, Netlink, Request, error_of, half, strange, word};
 use std::io;
 
 /// Offset of `nlmsg_flags` in the header.
@@ -14,14 +14,8 @@ const DUMP_BYTES: usize = 65536;
 /// # Errors
 /// The kernel's; `EINTR` if objects have changed meanwhile (`NLM_F_DUMP_INTR`).
 pub(super) fn dump(kind: u16, body: &[u8], see: &mut impl FnMut(&[u8])) -> io::Result<()> {
-    let mut question = Vec::with_capacity(HEADER_BYTES + body.len());
-    question.extend(((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
-    question.extend(kind.to_ne_bytes());
-    question.extend(((libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16).to_ne_bytes());
-    question.extend([0; 8]);
-    question.extend(body);
     let (netlink, mut part) = (Netlink::open()?, vec![0; DUMP_BYTES]);
-    let mut bytes = netlink.ask(&question, &mut part)?;
+    let mut bytes = netlink.ask(Request::new(kind, libc::NLM_F_DUMP, body), &mut part)?;
     while !read_part(&part[..bytes], see)? {
         bytes = netlink.receive(&mut part)?;
     }

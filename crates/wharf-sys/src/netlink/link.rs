@@ -3,6 +3,7 @@
 //! Numbers and layouts: include/uapi/linux/if_link.h.
 
 use super::{LINK_MESSAGE_BYTES, attributes, nested, word};
+use crate::call::text;
 use std::io;
 
 // Not in libc 0.2.
@@ -110,11 +111,6 @@ fn program(value: &[u8]) -> Option<AttachedProgram> {
     };
     let id = of(IFLA_XDP_PROG_ID).and_then(|value| word(value, 0)).map_or(0, u32::from_ne_bytes);
     Some(AttachedProgram { id, mode })
-}
-
-fn text(value: &[u8]) -> String {
-    let end = value.iter().position(|&byte| byte == 0).unwrap_or(value.len());
-    String::from_utf8_lossy(&value[..end]).into_owned()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The neighbour on the way to an address: `ip route get`, then `ip neigh get`.
 
-use super::{ANSWER_BYTES, HEADER_BYTES, Netlink, attributes, half, nested, strange};
+use super::{ANSWER_BYTES, HEADER_BYTES, Netlink, Request, attributes, half, nested, strange};
 use std::io;
 use std::net::IpAddr;
 
@@ -52,18 +52,8 @@ impl Netlink {
 
     /// Asks for one object by a message of `kind` with one attribute.
     fn get(&self, kind: u16, body: &[u8; BODY_BYTES], attribute: u16, value: &[u8]) -> io::Result<Vec<u8>> {
-        let len = ATTRIBUTES_AT + 4 + value.len();
-        let mut question = Vec::with_capacity(len);
-        question.extend((len as u32).to_ne_bytes());
-        question.extend(kind.to_ne_bytes());
-        question.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
-        question.extend([0; 8]);
-        question.extend(body);
-        question.extend(((4 + value.len()) as u16).to_ne_bytes());
-        question.extend(attribute.to_ne_bytes());
-        question.extend(value);
         let mut answer = [0; ANSWER_BYTES];
-        let count = self.ask(&question, &mut answer)?;
+        let count = self.ask(Request::new(kind, 0, body).with(attribute, value), &mut answer)?;
         // `RTM_NEW...` is the answer to `RTM_GET...`.
         _ = attributes(&answer[..count], kind - 2, ATTRIBUTES_AT)?;
         Ok(answer[..count].to_vec())

@@ -2,7 +2,7 @@
 //!
 //! Numbers and layouts: include/uapi/linux/netdev.h, include/uapi/linux/genetlink.h, Documentation/netlink/specs/netdev.yaml.
 
-use super::{ANSWER_BYTES, HEADER_BYTES, Netlink, attributes, half, strange, word};
+use super::{ANSWER_BYTES, HEADER_BYTES, Netlink, Request, attributes, half, strange, word};
 use crate::call::socket;
 use std::io;
 
@@ -59,41 +59,26 @@ impl Asker {
     pub(super) fn new() -> io::Result<Self> {
         let netlink = Netlink(socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_GENERIC)?);
         let mut answer = [0; ANSWER_BYTES];
-        let (controller, command) = (libc::GENL_ID_CTRL as u16, libc::CTRL_CMD_GETFAMILY as u8);
-        let asked = question(controller, command, &[(libc::CTRL_ATTR_FAMILY_NAME as u16, FAMILY)]);
-        let count = netlink.ask(&asked, &mut answer)?;
+        let asked = question(libc::GENL_ID_CTRL as u16, libc::CTRL_CMD_GETFAMILY as u8);
+        let count = netlink.ask(asked.with(libc::CTRL_ATTR_FAMILY_NAME as u16, FAMILY), &mut answer)?;
         Ok(Self { family: family(&answer[..count])?, netlink })
     }
 
     /// Sends command `command` with these attributes. Returns the answer.
     pub(super) fn ask(&self, command: u8, attributes: &[(u16, [u8; 4])]) -> io::Result<Vec<u8>> {
         let mut answer = vec![0; ANSWER_BYTES];
-        let attributes: Vec<_> = attributes.iter().map(|(number, value)| (*number, &value[..])).collect();
-        let count = self.netlink.ask(&question(self.family, command, &attributes), &mut answer)?;
+        let asked = question(self.family, command);
+        let asked = attributes.iter().fold(asked, |asked, (number, value)| asked.with(*number, value));
+        let count = self.netlink.ask(asked, &mut answer)?;
         answer.truncate(count);
         Ok(answer)
     }
 }
 
-/// Returns a message to `family` with command `command` and these attributes. The kernel answers a setting
-/// only if it fails.
-fn question(family: u16, command: u8, attributes: &[(u16, &[u8])]) -> Vec<u8> {
-    let mut message = Vec::with_capacity(ANSWER_BYTES);
-    message.extend([0; 4]);
-    message.extend(family.to_ne_bytes());
-    message.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
-    // No sequence number, to the kernel; version 1 of the family.
-    message.extend([0; 8]);
-    message.extend([command, 1, 0, 0]);
-    for (number, value) in attributes {
-        message.extend((4 + value.len() as u16).to_ne_bytes());
-        message.extend(number.to_ne_bytes());
-        message.extend(*value);
-        message.resize(message.len().next_multiple_of(4), 0);
-    }
-    let message_bytes = message.len() as u32;
-    message[..4].copy_from_slice(&message_bytes.to_ne_bytes());
-    message
+/// Begins a message to `family` with command `command`, of the family's version 1. The kernel answers a
+/// setting only if it fails.
+fn question(family: u16, command: u8) -> Request {
+    Request::new(family, 0, &[command, 1, 0, 0])
 }
 
 /// Reads the number of the family from the controller's answer.
@@ -166,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_message_is_as_long_as_it_says() {
-        let message = question(16, 3, &[(2, FAMILY)]);
+        let message = question(16, 3).with(2, FAMILY).bytes();
         assert_eq!(message.len() % 4, 0);
         assert_eq!(u32::from_ne_bytes(*message.first_chunk().unwrap()), message.len() as u32);
         assert_eq!(&message[24..31], FAMILY);

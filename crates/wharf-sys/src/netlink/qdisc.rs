@@ -2,6 +2,7 @@
 
 use super::dump::dump;
 use super::{HEADER_BYTES, Netlink, half, nested, word};
+use crate::call::text;
 use std::io;
 
 /// Bytes of `struct tcmsg` (linux/rtnetlink.h), and offsets in it.
@@ -52,7 +53,7 @@ fn root_of(message: &[u8], index: i32) -> Option<RootQdisc> {
     let mut found = is_it.then(RootQdisc::default)?;
     for (attribute, value) in nested(message.get(HEADER_BYTES + MESSAGE_BYTES..)?) {
         match attribute {
-            TCA_KIND => found.kind = String::from_utf8_lossy(value).trim_end_matches('\0').into(),
+            TCA_KIND => found.kind = text(value),
             TCA_STATS2 => nested(value).for_each(|(attribute, value)| {
                 let number = |at| word(value, at).map_or(0, u32::from_ne_bytes).into();
                 match attribute {

@@ -182,10 +182,7 @@ impl PacketSocket {
     /// # Errors
     /// Those of `ioctl(2)`.
     pub fn unsent_bytes(&self) -> io::Result<usize> {
-        let mut bytes: libc::c_int = 0;
-        // SAFETY: TIOCOUTQ, libc's name for it, writes one `int`.
-        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::TIOCOUTQ as _, &raw mut bytes) })?;
-        Ok(usize::try_from(bytes).unwrap_or(0))
+        call::queue_bytes(self.fd())
     }
 
     /// Sends one frame, the `chunks` in order, without waiting.

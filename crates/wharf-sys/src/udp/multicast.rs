@@ -4,6 +4,10 @@ use super::UdpSocket;
 use super::address::Address;
 use crate::call::{check, socket};
 use crate::option::set;
+use rustix::net::sockopt::{
+    set_ip_add_membership_with_ifindex, set_ip_multicast_if_with_ifindex, set_ipv6_add_membership,
+    set_ipv6_multicast_if,
+};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -50,15 +54,12 @@ impl UdpSocket {
 fn join(fd: BorrowedFd<'_>, group: SocketAddr, interface: u32) -> io::Result<()> {
     match group {
         SocketAddr::V4(group) => {
-            let request = in_group(*group.ip(), interface);
-            set(fd, libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP, &request)?;
+            set_ip_add_membership_with_ifindex(fd, group.ip(), &Ipv4Addr::UNSPECIFIED, interface)?;
             set(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, &0i32)
         }
         SocketAddr::V6(group) => {
-            let ipv6mr_interface = if interface == 0 { group.scope_id() } else { interface };
-            let ipv6mr_multiaddr = libc::in6_addr { s6_addr: group.ip().octets() };
-            let request = libc::ipv6_mreq { ipv6mr_multiaddr, ipv6mr_interface };
-            set(fd, libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP, &request)?;
+            let interface = if interface == 0 { group.scope_id() } else { interface };
+            set_ipv6_add_membership(fd, group.ip(), interface)?;
             // An older kernel may deliver more.
             let _ = set(fd, libc::IPPROTO_IPV6, IPV6_MULTICAST_ALL, &0i32);
             Ok(())
@@ -69,20 +70,11 @@ fn join(fd: BorrowedFd<'_>, group: SocketAddr, interface: u32) -> io::Result<()>
 /// Has what the socket `fd` sends to groups leave by `interface`.
 pub(super) fn send_groups_by(fd: BorrowedFd<'_>, is_ipv6: bool, interface: u32) -> io::Result<()> {
     if is_ipv6 {
-        set(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, &(interface as libc::c_int))?;
+        set_ipv6_multicast_if(fd, interface)?;
     }
     // An IPv6 socket sends IPv4 as well, to mapped addresses.
-    set(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, &in_group(Ipv4Addr::UNSPECIFIED, interface))
-}
-
-/// Returns a request about `group` at an interface by its number.
-fn in_group(group: Ipv4Addr, interface: u32) -> libc::ip_mreqn {
-    let number = |address: Ipv4Addr| libc::in_addr { s_addr: u32::from(address).to_be() };
-    libc::ip_mreqn {
-        imr_multiaddr: number(group),
-        imr_address: number(Ipv4Addr::UNSPECIFIED),
-        imr_ifindex: interface as libc::c_int,
-    }
+    let any = Ipv4Addr::UNSPECIFIED;
+    Ok(set_ip_multicast_if_with_ifindex(fd, &any, &any, interface)?)
 }
 
 /// Returns `address` with the interface as its zone, if it is link-local and one is given: the kernel binds

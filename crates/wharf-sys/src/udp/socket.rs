@@ -1,12 +1,12 @@
 //! The UDP socket and its options.
 
 use super::multicast::{send_groups_by, with_scope};
-use crate::call::check;
+use crate::call::queue_bytes;
 use crate::netlink::Netlink;
 use crate::option::{get, set, set_buffer};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// `SO_MEMINFO` (include/uapi/asm-generic/socket.h) and an index of what it returns
 /// (include/uapi/linux/sock_diag.h).
@@ -130,10 +130,7 @@ impl UdpSocket {
     /// # Errors
     /// Those of `ioctl(2)`.
     pub fn unsent_bytes(&self) -> io::Result<usize> {
-        let mut bytes: libc::c_int = 0;
-        // SAFETY: the request writes one number, which lives as long as the call.
-        check(unsafe { libc::ioctl(self.fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) })?;
-        Ok(usize::try_from(bytes).unwrap_or(0))
+        queue_bytes(self.fd())
     }
 
     /// Sets the receive buffer, bytes, with the kernel's overhead. A process without `CAP_NET_ADMIN` gets at

@@ -1,7 +1,6 @@
 //! The file of a socket, reached by its folder as that was when the socket was bound.
 
-use crate::call::check;
-use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, chownat, openat, unlinkat};
 use rustix::process::geteuid;
 use std::ffi::{CStr, CString};
 use std::fs::{File, Metadata, OpenOptions, Permissions};
@@ -132,9 +131,7 @@ fn identity(file: &Metadata) -> (u64, u64) {
 }
 
 fn set_group(file: &File, group: u32) -> io::Result<()> {
-    let (fd, keep) = (file.as_raw_fd(), libc::uid_t::MAX);
-    // SAFETY: an empty text, and plain numbers.
-    check(unsafe { libc::fchownat(fd, c"".as_ptr(), keep, group, libc::AT_EMPTY_PATH) }).map(drop)
+    Ok(chownat(file, c"", None, Some(Gid::from_raw(group)), AtFlags::EMPTY_PATH)?)
 }
 
 fn set_mode(file: &File, mode: u32) -> io::Result<()> {

@@ -2,6 +2,7 @@
 //! with `CAP_SYS_ADMIN`.
 
 use super::bpf::{self, ById, LinkInfo, ProgramInfo};
+use crate::call::text;
 use std::io;
 
 const BPF_LINK_TYPE_XDP: u32 = 6;
@@ -13,8 +14,7 @@ const BPF_LINK_TYPE_XDP: u32 = 6;
 pub fn program_name(id: u32) -> io::Result<String> {
     let mut info = ProgramInfo::default();
     bpf::read_info(&bpf::descriptor(bpf::PROG_GET_FD_BY_ID, &mut ById::new(id))?, &mut info)?;
-    let end = info.name.iter().position(|&byte| byte == 0).unwrap_or(info.name.len());
-    Ok(String::from_utf8_lossy(&info.name[..end]).into_owned())
+    Ok(text(&info.name))
 }
 
 /// Returns the number of the link by which program `program` is attached to interface `index`; `None` if it is attached without one.

@@ -7,9 +7,9 @@
 use super::headers::Template;
 use super::{GeneratorSpec, Stamp};
 use wharf_mem::Meta;
-use wharf_packet::checksum::{UDP_OFFSET, fold, update};
+use wharf_packet::checksum::{UDP_OFFSET, fold};
 use wharf_packet::gso::GSO_UDP;
-use wharf_packet::{IPV4_CHECKSUM_AT, IPV4_IDENTIFICATION_AT};
+use wharf_packet::{IPV4_IDENTIFICATION_AT, replace_ip_word};
 
 /// The headers and the packets of a generator's super-packets.
 #[derive(Debug)]
@@ -91,11 +91,7 @@ impl SuperTemplate {
         if self.spec.source.is_ipv4() {
             let identification = (stamp.number % u64::from(self.packets())) as u16;
             let ip = &mut to[self.spec.ip_at()..];
-            let checksum = u16::from_be_bytes([ip[IPV4_CHECKSUM_AT], ip[IPV4_CHECKSUM_AT + 1]]);
-            // It was made with an identification of 0.
-            let checksum = update(checksum, 0, identification);
-            ip[IPV4_IDENTIFICATION_AT..][..2].copy_from_slice(&identification.to_be_bytes());
-            ip[IPV4_CHECKSUM_AT..][..2].copy_from_slice(&checksum.to_be_bytes());
+            replace_ip_word(ip, true, IPV4_IDENTIFICATION_AT, identification);
         }
     }
 }

@@ -44,8 +44,6 @@ pub struct DeviceLimits {
     pub work_requests: u32,
     /// Entries that a completion queue can hold.
     pub completions: u32,
-    /// Ports.
-    pub ports: u8,
 }
 
 /// State of a port.
@@ -102,7 +100,6 @@ impl Context {
         Ok(DeviceLimits {
             work_requests: number(attributes.max_qp_wr),
             completions: number(attributes.max_cqe),
-            ports: attributes.phys_port_cnt,
         })
     }
 

@@ -5,9 +5,10 @@
 
 use crate::metrics::Latency;
 use std::sync::{Arc, Mutex};
+use wharf_core::delegate_qdisc;
 use wharf_core::pool::PagePool;
-use wharf_core::qdisc::{Backpressure, DscpBands, Limit, Qdisc, QdiscContext, Rate, WhenFull};
-use wharf_mem::{Batch, Frame, Region};
+use wharf_core::qdisc::{Limit, Qdisc, QdiscContext};
+use wharf_mem::{Batch, Frame};
 
 /// Of the frames that leave, the part that is entered: one of so many.
 const EVERY: u64 = 16;
@@ -130,17 +131,8 @@ impl<Q: Qdisc> Delayed<Q> {
 // A method left out here would get the default's answer in place of the inner discipline's.
 #[deny(clippy::missing_trait_methods)]
 impl<Q: Qdisc> Qdisc for Delayed<Q> {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn reserve(&mut self, frames: usize) {
-        self.inner.reserve(frames);
-    }
-
-    fn storage(&self) -> usize {
-        self.inner.storage()
-    }
+    delegate_qdisc!(inner: name, reserve, storage, len, is_empty, backpressure, when_full, bound_memory, trim, purge);
+    delegate_qdisc!(inner: can_bypass, uses_bands, dscp_bands, drops_expired, next_event_ns, visit, set_rate, stats);
 
     fn enqueue(&mut self, cx: &mut QdiscContext<'_>, from: &mut Batch) {
         for frame in from.frames() {
@@ -157,66 +149,6 @@ impl<Q: Qdisc> Qdisc for Delayed<Q> {
         if let Some(left) = to.frames().get(before..).filter(|left| !left.is_empty()) {
             self.note(cx, left);
         }
-    }
-
-    fn len(&self) -> usize {
-        self.inner.len()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.inner.is_empty()
-    }
-
-    fn backpressure(&self) -> Backpressure {
-        self.inner.backpressure()
-    }
-
-    fn when_full(&self) -> WhenFull {
-        self.inner.when_full()
-    }
-
-    fn bound_memory(&mut self, region: &Region) {
-        self.inner.bound_memory(region);
-    }
-
-    fn trim(&mut self, cx: &mut QdiscContext<'_>) {
-        self.inner.trim(cx);
-    }
-
-    fn purge(&mut self, to: &mut Batch) {
-        self.inner.purge(to);
-    }
-
-    fn can_bypass(&self) -> bool {
-        self.inner.can_bypass()
-    }
-
-    fn uses_bands(&self) -> bool {
-        self.inner.uses_bands()
-    }
-
-    fn dscp_bands(&self) -> DscpBands {
-        self.inner.dscp_bands()
-    }
-
-    fn drops_expired(&self) -> bool {
-        self.inner.drops_expired()
-    }
-
-    fn next_event_ns(&self) -> Option<u64> {
-        self.inner.next_event_ns()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.inner.visit(see);
-    }
-
-    fn set_rate(&mut self, rate: Rate) -> bool {
-        self.inner.set_rate(rate)
-    }
-
-    fn stats(&self, see: &mut dyn FnMut(&'static str, u64)) {
-        self.inner.stats(see);
     }
 }
 

@@ -1,9 +1,8 @@
 //! Metrics in base units (seconds, bytes), histograms, and those of the process, as monitors expect them.
 
-use crate::plain::plain;
+use super::writer::{Writer, label};
 use crate::watch::board::Board;
 use crate::watch::running::Running;
-use std::fmt::Write;
 use std::fs;
 use wharf_devices::interfaces::HostInterface;
 use wharf_devices::registry::Registry;
@@ -17,9 +16,8 @@ const BOUNDS_US: [u64; 14] =
 /// Bounds of the histogram of batches, in packets: those that a queue tells apart.
 const BOUNDS_PACKETS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// Adds their text.
-pub(super) fn add(text: &mut String, board: &Board) {
-    let mut all = Base(text);
+/// Adds them.
+pub(super) fn add(all: &mut Writer, board: &Board) {
     let version = format!("version=\"{}\",commit=\"{}\"", env!("CARGO_PKG_VERSION"), env!("WHARF_COMMIT"));
     all.one("wharf_build", "info", "The build.", &version, "_info", 1.0);
     all.one(
@@ -35,26 +33,7 @@ pub(super) fn add(text: &mut String, board: &Board) {
     all.of_paths(&paths);
 }
 
-/// The text that they go into.
-struct Base<'a>(&'a mut String);
-
-impl Base<'_> {
-    /// Describes a family.
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // A string takes all that is written.
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    fn value(&mut self, name: &str, labels: &str, value: f64) {
-        let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
-        let _ = writeln!(self.0, "{name}{labels} {value}");
-    }
-
-    fn one(&mut self, name: &str, kind: &str, help: &str, labels: &str, suffix: &str, value: f64) {
-        self.family(name, kind, help);
-        self.value(&format!("{name}{suffix}"), labels, value);
-    }
-
+impl Writer {
     fn of_process(&mut self) {
         let (user, kernel) = usage::cpu_seconds();
         self.one("process_cpu_seconds", "counter", "Processor time.", "", "_total", user + kernel);
@@ -73,16 +52,22 @@ impl Base<'_> {
         if paths.is_empty() {
             return;
         }
-        let label = |path: &Running| format!("path=\"{}\"", path.path);
-        self.family("wharf_path_rate_bytes_per_second", "gauge", "Rate that was asked for; 0 without one.");
+        let of = |path: &Running| label("path", &path.path);
+        self.family(
+            "wharf_path_rate_bytes_per_second",
+            "gauge",
+            "",
+            "Rate that was asked for; 0 without one.",
+        );
         for path in paths {
             let rate = path.settings().and_then(|settings| settings.rate);
             let bytes = rate.map_or(0, |rate| rate.bits_per_second() / 8);
-            self.value("wharf_path_rate_bytes_per_second", &label(path), bytes as f64);
+            self.value("wharf_path_rate_bytes_per_second", &of(path), bytes as f64);
         }
         self.family(
             "wharf_link_up",
             "gauge",
+            "",
             "1 while the interface of a path's end is up and has a carrier.",
         );
         for path in paths {
@@ -90,7 +75,7 @@ impl Base<'_> {
             let to = path.to.as_ref().filter(|to| path.from.as_ref() != Some(to));
             for end in path.from.iter().chain(to) {
                 let Some(is_up) = is_link_up(end) else { continue };
-                let labels = format!("{},device=\"{}\"", label(path), label_value(end));
+                let labels = format!("{},{}", of(path), label("device", end));
                 self.value("wharf_link_up", &labels, f64::from(u8::from(is_up)));
             }
         }
@@ -98,6 +83,7 @@ impl Base<'_> {
         self.family(
             name,
             "histogram",
+            "",
             "Time that packets waited in the discipline, by band; one of 16 is measured.",
         );
         for path in paths.iter().filter(|path| path.to.is_some()) {
@@ -106,16 +92,16 @@ impl Base<'_> {
             {
                 let within = BOUNDS_US
                     .map(|bound_us| (bound_us as f64 / 1e6, delay.packets_within_ns(bound_us * 1000)));
-                let labels = format!("{},band=\"{band}\"", label(path));
+                let labels = format!("{},band=\"{band}\"", of(path));
                 self.histogram(name, &labels, &within, delay.packets(), delay.sum_ns() / 1e9);
             }
         }
-        self.of_batches(paths, label);
+        self.of_batches(paths, of);
     }
 
-    fn of_batches(&mut self, paths: &[Running], label: impl Fn(&Running) -> String) {
+    fn of_batches(&mut self, paths: &[Running], of: impl Fn(&Running) -> String) {
         let name = "wharf_queue_batch_packets";
-        self.family(name, "histogram", "Packets that the device took in one call.");
+        self.family(name, "histogram", "", "Packets that the device took in one call.");
         for path in paths {
             for (number, queue) in path.queues.iter().enumerate() {
                 let (counters, mut calls) = (queue.counters(), 0);
@@ -128,20 +114,10 @@ impl Base<'_> {
                         (bound as f64, calls)
                     })
                     .collect();
-                let labels = format!("{},number=\"{number}\"", label(path));
+                let labels = format!("{},number=\"{number}\"", of(path));
                 self.histogram(name, &labels, &within, sizes.iter().sum(), counters.packets.get() as f64);
             }
         }
-    }
-
-    /// Adds a histogram: of `count` values, whose sum is `sum`, those up to each bound.
-    fn histogram(&mut self, name: &str, labels: &str, within: &[(f64, u64)], count: u64, sum: f64) {
-        for (bound, values) in within {
-            self.value(&format!("{name}_bucket"), &format!("{labels},le=\"{bound}\""), *values as f64);
-        }
-        self.value(&format!("{name}_bucket"), &format!("{labels},le=\"+Inf\""), count as f64);
-        self.value(&format!("{name}_count"), labels, count as f64);
-        self.value(&format!("{name}_sum"), labels, sum);
     }
 }
 
@@ -157,36 +133,6 @@ fn is_link_up(end: &str) -> Option<bool> {
     found.or(is_of_interface.then_some(false))
 }
 
-/// Returns the value of a label: without letters that a terminal obeys, and escaped as the format wants it.
-fn label_value(text: &str) -> String {
-    plain(text).replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
-}
-
-/// Returns the classic text format (version 0.0.4): counters are described by their whole names. Names in
-/// nanoseconds, which a linter refuses, are left out.
-pub(super) fn classic(text: &str) -> String {
-    let counters: Vec<&str> =
-        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
-    let is_abbreviated = |name: &str| name.trim_end_matches("_total").ends_with("_ns");
-    let line = |line: &str| {
-        let mut words = line.split(' ');
-        let (sign, what, name) = (words.next()?, words.next()?, words.next().unwrap_or_default());
-        let sample = sign.split('{').next()?;
-        if what == "UNIT" || what == "EOF" || is_abbreviated(sample) || is_abbreviated(name) {
-            return None;
-        }
-        if sign != "#" {
-            return Some(format!("{line}\n"));
-        }
-        let rest = line.splitn(4, ' ').nth(3).unwrap_or_default();
-        let total = if counters.contains(&name) { "_total" } else { "" };
-        let info = if name == "wharf_build" { "_info" } else { "" };
-        let rest = if rest == "info" { "gauge" } else { rest };
-        Some(format!("# {what} {name}{total}{info} {rest}\n"))
-    };
-    text.lines().filter_map(line).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,11 +143,5 @@ mod tests {
         let [packet, xdp, tap, others @ ..] = ends.map(is_link_up);
         assert_eq!(([packet, xdp, tap], others), ([Some(false); 3], [None; 2]));
         assert!(is_link_up("packet:lo").is_some());
-    }
-
-    #[test]
-    fn no_name_of_a_device_breaks_a_scrape() {
-        let values = ["a\"b", "a\\b", "a\nb", "\u{1b}[31m", "xdp:eth0"].map(label_value);
-        assert_eq!(values, ["a\\\"b", r"a\\b", r"a\nb", r"\\u{1b}[31m", "xdp:eth0"]);
     }
 }

@@ -3,27 +3,20 @@
 //! The specification wants all values of a name together, and the unit as the end of the name: `wharf_queue_sent`, which counts
 //! packets, is `wharf_queue_sent_packets_total`.
 
-use super::base;
-use crate::plain::plain;
+use super::writer::{Writer, label};
 use crate::watch::board::Board;
 use crate::watch::running::Running;
 use crate::watch::snapshot::{BandDelay, bands};
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::{Registry, Unit};
 use std::collections::BTreeMap;
 use wharf_core::metrics::{Measured, Metric, MetricKind, Walk};
-
-/// Names and values of the labels of one value.
-type Labels = Vec<(String, String)>;
 
 /// All values of one name.
 #[derive(Debug)]
 struct Family {
     help: String,
     kind: MetricKind,
-    values: Vec<(Labels, u64)>,
+    /// With their labels, as they are written.
+    values: Vec<(String, u64)>,
 }
 
 /// Families, by name without unit and suffix, and by unit.
@@ -54,9 +47,8 @@ impl Families {
     pub(super) fn of(board: &Board) -> Self {
         let mut all = Self::default();
         let paths = board.paths().clone();
-        let labels =
-            vec![("command".into(), board.command().into()), ("pid".into(), std::process::id().to_string())];
-        all.add_gauge(RUN, "", labels, paths.len() as u64);
+        let labels = [("command", board.command()), ("pid", &std::process::id().to_string())];
+        all.add_gauge(RUN, "", &labels, paths.len() as u64);
         all.measure_each(None, board.pollers().iter().map(|poller| &**poller as &dyn Measured));
         let mut pools = Vec::new();
         for path in &paths {
@@ -74,20 +66,17 @@ impl Families {
         let receivers: Vec<_> =
             path.receivers.iter().filter_map(|receiver| receiver.measured().upgrade()).collect();
         self.measure_each(Some(&path.path), receivers.iter().map(|receiver| &**receiver));
-        let label = |name: &str, value: String| (name.to_string(), value);
         for (number, queue) in path.queues.iter().enumerate() {
             for (name, value) in queue.qdisc_stats() {
-                let mut labels = vec![label("path", path.path.clone()), label("statistic", name.into())];
-                labels.insert(1, label("number", number.to_string()));
-                self.add_gauge(STATISTIC, "", labels, value);
+                let labels = [("path", &*path.path), ("number", &number.to_string()), ("statistic", name)];
+                self.add_gauge(STATISTIC, "", &labels, value);
             }
         }
         for delay in BandDelay::of(bands(path.delay())) {
             for (quantile, value) in [("0.5", delay.p50), ("0.99", delay.p99)] {
-                let (band, quantile) = (delay.band.to_string(), quantile.to_string());
                 let labels =
-                    vec![label("path", path.path.clone()), label("band", band), label("quantile", quantile)];
-                self.add_gauge(DELAY, "ns", labels, value);
+                    [("path", &*path.path), ("band", &delay.band.to_string()), ("quantile", quantile)];
+                self.add_gauge(DELAY, "ns", &labels, value);
             }
         }
     }
@@ -109,55 +98,39 @@ impl Families {
 
     fn add(&mut self, more: &[(&'static str, &str)], metric: &Metric<'_>) {
         let Metric { name, help, unit, kind, labels, value } = *metric;
-        // The encoder escapes the rest.
-        let labels =
-            more.iter().chain(labels).map(|&(name, value)| (name.to_string(), plain(value).into())).collect();
-        self.family(name, help, unit, kind).values.push((labels, value));
+        self.family(name, help, unit, kind).values.push((text(more.iter().chain(labels)), value));
     }
 
-    fn add_gauge(&mut self, of: Own, unit: &str, labels: Labels, value: u64) {
-        self.family(of.name, of.help, unit, MetricKind::Gauge).values.push((labels, value));
+    fn add_gauge(&mut self, of: Own, unit: &str, labels: &[(&str, &str)], value: u64) {
+        self.family(of.name, of.help, unit, MetricKind::Gauge).values.push((text(labels.iter()), value));
     }
 
     fn family(&mut self, name: &str, help: &str, unit: &str, kind: MetricKind) -> &mut Family {
-        // The encoder puts the unit behind the name.
+        // Families are in the order of their names without units.
         let stem =
             name.strip_suffix(unit).and_then(|stem| stem.strip_suffix('_')).filter(|_| !unit.is_empty());
         let new = || Family { help: help.into(), kind, values: Vec::new() };
         self.0.entry((stem.unwrap_or(name).into(), unit.into())).or_insert_with(new)
     }
 
-    /// Returns the text of OpenMetrics 1.0.
-    pub(super) fn text(self, board: &Board) -> String {
-        let mut registry = Registry::default();
-        registry.register_collector(Box::new(self));
-        let mut text = String::new();
-        // A string takes all that is written.
-        let _ = text::encode(&mut text, &registry);
-        text.truncate(text.trim_end_matches("# EOF\n").len());
-        base::add(&mut text, board);
-        text + "# EOF\n"
+    /// Adds them.
+    pub(super) fn write(&self, all: &mut Writer) {
+        for ((stem, unit), Family { help, kind, values }) in &self.0 {
+            let name = if unit.is_empty() { stem.clone() } else { format!("{stem}_{unit}") };
+            let (kind, suffix, most) = match kind {
+                MetricKind::Counter => ("counter", "_total", u64::MAX),
+                // A gauge of this format is signed. No run reaches a value above `i64::MAX`.
+                MetricKind::Gauge => ("gauge", "", i64::MAX as u64),
+            };
+            all.family(&name, kind, unit, help);
+            for (labels, value) in values {
+                all.value(&format!("{name}{suffix}"), labels, value.min(&most));
+            }
+        }
     }
 }
 
-impl Collector for Families {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        for ((name, unit), Family { help, kind, values }) in &self.0 {
-            let unit = (!unit.is_empty()).then(|| Unit::Other(unit.clone()));
-            let kind_of = match kind {
-                MetricKind::Counter => MetricType::Counter,
-                MetricKind::Gauge => MetricType::Gauge,
-            };
-            let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), kind_of)?;
-            for (labels, value) in values {
-                let mut metric = family.encode_family(labels)?;
-                match kind {
-                    MetricKind::Counter => metric.encode_counter::<NoLabelSet, _, u64>(value, None)?,
-                    // A gauge of this format is signed. No run reaches a value above `i64::MAX`.
-                    MetricKind::Gauge => metric.encode_gauge(&i64::try_from(*value).unwrap_or(i64::MAX))?,
-                }
-            }
-        }
-        Ok(())
-    }
+/// Returns the text of labels.
+fn text<'a>(labels: impl Iterator<Item = &'a (&'a str, &'a str)>) -> String {
+    labels.map(|(name, value)| label(name, value)).collect::<Vec<_>>().join(",")
 }

@@ -8,6 +8,7 @@
 use super::base;
 use super::endpoint::{self, Endpoint, Listener};
 use super::families::Families;
+use super::writer::Writer;
 use crate::watch::board::Board;
 
 use anyhow::Context;
@@ -193,8 +194,7 @@ async fn answer(request: Request<Incoming>, served: &Served) -> Result<Response<
             let accepts = request.headers().get(ACCEPT).and_then(|accepts| accepts.to_str().ok());
             let accepts = |what: &str| accepts.is_some_and(|accepts| accepts.contains(what));
             let is_classic = accepts("text/plain") && !accepts("openmetrics");
-            let text = metrics(&served.board).await;
-            let text = if is_classic { base::classic(&text) } else { text };
+            let text = metrics(&served.board, is_classic).await;
             let mut response = plain(StatusCode::OK, &text);
             let content = if is_classic { CLASSIC } else { OPENMETRICS };
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content));
@@ -211,11 +211,14 @@ fn plain(status: StatusCode, text: &str) -> Response<String> {
 }
 
 /// Returns the counters. A first walk has the pollers of receive queues note those of their devices.
-async fn metrics(board: &Board) -> String {
+async fn metrics(board: &Board, is_classic: bool) -> String {
     if board.ask_devices() {
         sleep(NOTED).await;
     }
-    Families::of(board).text(board)
+    let mut all = Writer::new(is_classic);
+    Families::of(board).write(&mut all);
+    base::add(&mut all, board);
+    all.end()
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use super::state::{DirectionSeries, State};
 use crate::output::{grouped, time};
 use crate::plain::plain;
 use crate::report::counts_text;
-use crate::watch::snapshot::{BandDelay, PathCounters};
-use crate::watch::text::{queue_texts, scaled};
+use crate::watch::snapshot::PathCounters;
+use crate::watch::text::{delays, queue_texts, scaled};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -131,17 +131,10 @@ fn lines(path: &PathCounters, width: usize) -> Vec<Line<'static>> {
     let dropped =
         std::iter::once(format!("{rate:<14} {all} in all")).chain(reasons.lines().map(String::from));
     rows.extend(wrapped("dropped", dropped, width));
-    rows.extend(wrapped("waited", waited(&path.recent_delay_ns_by_band).into_iter(), width));
+    let waited = delays(&path.recent_delay_ns_by_band);
+    rows.extend(wrapped("waited", waited.lines().map(String::from), width));
     rows.extend(wrapped("queues", queue_texts(path).into_iter(), width));
     rows.into_iter().map(shown).collect()
-}
-
-/// Returns the delays by band; without bands, those of all.
-fn waited(by_band: &[BandDelay]) -> Vec<String> {
-    match by_band {
-        [only] => vec![only.times()],
-        bands => bands.iter().map(BandDelay::to_string).collect(),
-    }
 }
 
 /// Returns `words` behind a name, in lines of at most `width`.
@@ -163,6 +156,7 @@ fn wrapped(name: &str, words: impl Iterator<Item = String>, width: usize) -> Vec
 mod tests {
     use super::*;
     use crate::counts::Counts;
+    use crate::watch::snapshot::BandDelay;
     use crate::watch::snapshot::{Rates, Snapshot};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;

@@ -57,12 +57,6 @@ pub struct HelperOptions {
     pub promiscuous: bool,
 }
 
-impl Default for HelperOptions {
-    fn default() -> Self {
-        Self { mode: None, group: None, pin: None, promiscuous: true }
-    }
-}
-
 /// A helper that listens. Programs are attached while it lives.
 #[derive(Debug)]
 pub struct Helper {

@@ -50,20 +50,6 @@ pub struct ReceiveOptions {
     pub pool_shared_by: u32,
 }
 
-impl Default for ReceiveOptions {
-    fn default() -> Self {
-        let common = XdpOptions::default();
-        Self {
-            common,
-            fill_checksums: None,
-            promiscuous: true,
-            steering: Steering::All,
-            busy_poll: None,
-            pool_shared_by: 1,
-        }
-    }
-}
-
 /// A receiver before it has memory.
 #[derive(Debug)]
 pub(super) struct Setup {

@@ -4,7 +4,7 @@ use crate::net::{frame, ip, send_raw, with_net, with_pair};
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
 use wharf_core::device::{AnyDevice, RxDevice};
-use wharf_devices::packet::{PacketReceiver, ReceiveOptions};
+use wharf_devices::packet::{PacketReceiver, ReceiveOptions, ReceiveVersion, SuperPackets};
 use wharf_sys::tap::{Tap, VNET_HEADER_BYTES};
 use wharf_testkit::content::len_of;
 use wharf_testkit::end::End;
@@ -127,7 +127,12 @@ fn frames_sent_by_this_host_are_not_received() {
 #[ignore = "wants root"]
 fn frames_sent_by_this_host_take_no_room_in_several_queues() {
     with_pair(|| {
-        let options = ReceiveOptions { buffer_bytes: 256 << 10, ..ReceiveOptions::default() };
+        let options = ReceiveOptions {
+            super_packets: SuperPackets::Cut,
+            buffer_bytes: 256 << 10,
+            promiscuous: true,
+            version: ReceiveVersion::V3,
+        };
         let mut group = PacketReceiver::open_queues("vb", options, 2).unwrap();
         let frames: Vec<Vec<u8>> = (0..20_000).map(|number| frame(number, 300)).collect();
         send_raw("vb", &frames);
