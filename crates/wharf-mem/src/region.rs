@@ -29,11 +29,13 @@ mod chain;
 mod give;
 mod headroom;
 mod posting;
+mod sharers;
 mod take;
 
 pub use bytes::Chunks;
 pub use chain::Chain;
 pub use posting::Posting;
+pub use sharers::{Sharer, Sharers};
 
 use crate::frame::{Frame, FreeFrame, LENGTH_BYTES_MAX};
 use crate::meta::{Meta, Row, Times, TimesRow};
@@ -69,6 +71,7 @@ pub struct Region {
     retired: AtomicBool,
     /// Frames that devices may have posted for arrivals.
     posting: AtomicU32,
+    sharers: Sharers,
 }
 
 impl Region {
@@ -87,7 +90,8 @@ impl Region {
         let rows = (0..spec.frames).map(|_| Row::default()).collect();
         let times = (0..spec.frames).map(|_| TimesRow::default()).collect();
         let (retired, posting) = (AtomicBool::new(false), AtomicU32::new(0));
-        let region = Self { mapping, spec, layout, rows, times, retired, posting };
+        let sharers = Sharers::default();
+        let region = Self { mapping, spec, layout, rows, times, retired, posting, sharers };
         // Last first, so that a stack hands out low addresses first.
         let free = (0..spec.frames).rev().map(|index| FreeFrame::new(number, index)).collect();
         Ok((region, free))
@@ -102,6 +106,11 @@ impl Region {
     /// Returns the specification that the region was made by.
     pub fn spec(&self) -> &RegionSpec {
         &self.spec
+    }
+
+    /// The queues that may hold the region's frames while their devices take none.
+    pub fn sharers(&self) -> &Sharers {
+        &self.sharers
     }
 
     /// Returns the mapping, for registration with the kernel.
