@@ -310,7 +310,7 @@ impl Forward {
         let directions = vec![direction(0), direction(1)];
         let queues = counts[0].max(counts[1]);
         let receivers = (0..2).filter(|&at| there[at]).map(|at| counts[at]).sum();
-        let pollers = settings.pollers_of(queues, receivers, 0);
+        let pollers = settings.pollers_of(queues, receivers);
         let (ports, ends) = (vec![Vec::new(), Vec::new()], Vec::from(ends));
         let mut all = Lines { settings, ends, pollers, queues, directions, ports, is_switch: false };
         for line in lines {
@@ -387,11 +387,18 @@ fn lines(queues: [Vec<Opened>; 2], ends: &[End; 2]) -> Result<Vec<Line>, Forward
 }
 
 impl ForwardSettings {
-    /// Returns the pollers: one for each of the `queues`, or as many as were asked for. `first` were made
-    /// before.
-    fn pollers_of(&self, queues: usize, receivers: usize, first: usize) -> Vec<Arc<Pollers>> {
-        let threads = self.pollers.unwrap_or(queues).clamp(1, receivers.max(1));
-        let cpu = |thread: usize| self.cpus.get(thread % self.cpus.len().max(1)).copied();
-        (first..first + threads).map(|thread| Pollers::new(Host::Machine, self.poller, cpu(thread))).collect()
+    /// Returns the pollers: one for each of the `queues`, or as many as were asked for.
+    fn pollers_of(&self, queues: usize, receivers: usize) -> Vec<Arc<Pollers>> {
+        self.further_pollers(self.pollers.unwrap_or(queues).clamp(1, receivers.max(1)), &[])
+    }
+
+    /// Makes so many pollers beside `others`, on the first processors that these leave.
+    fn further_pollers(&self, threads: usize, others: &[Arc<Pollers>]) -> Vec<Arc<Pollers>> {
+        let mut used: Vec<_> = others.iter().filter_map(|pollers| pollers.cpu()).collect();
+        let mut free = self.cpus.iter().cycle().filter(|cpu| {
+            let taken = used.iter().position(|other| other == *cpu);
+            taken.inspect(|&at| _ = used.swap_remove(at)).is_none()
+        });
+        (0..threads).map(|_| Pollers::new(Host::Machine, self.poller, free.next().copied())).collect()
     }
 }
