@@ -32,7 +32,7 @@ pub use delay::QueueDelay;
 pub use direction::{Direction, Summary};
 
 use crate::open_error::OpenError;
-use crate::port::{Host, Pollers, Port, PortBuilder};
+use crate::port::{Pollers, Port, PortBuilder};
 use end::End;
 use line::{Line, Lines};
 use std::io;
@@ -187,6 +187,7 @@ pub struct ForwardSettings {
     #[doc(hidden)]
     pub ways: Option<MakeWays>,
     /// Copies a second of what one port of a switch sends to all, or to a station that is not known: 20,000.
+    /// One in several buffers counts as so many.
     pub flood_pps: u32,
     /// VLANs of ports of a switch, by name: `10`, one whose frames have no tag there, or several with tags,
     /// `10+20`. The others are in all VLANs, with tags, and in one of their own.
@@ -383,22 +384,5 @@ fn lines(queues: [Vec<Opened>; 2], ends: &[End; 2]) -> Result<Vec<Line>, Forward
             let [a, b] = ends.each_ref().map(|end| end.name.clone());
             Err(ForwardError::Queues { a, a_queues, b, b_queues })
         }
-    }
-}
-
-impl ForwardSettings {
-    /// Returns the pollers: one for each of the `queues`, or as many as were asked for.
-    fn pollers_of(&self, queues: usize, receivers: usize) -> Vec<Arc<Pollers>> {
-        self.further_pollers(self.pollers.unwrap_or(queues).clamp(1, receivers.max(1)), &[])
-    }
-
-    /// Makes so many pollers beside `others`, on the first processors that these leave.
-    fn further_pollers(&self, threads: usize, others: &[Arc<Pollers>]) -> Vec<Arc<Pollers>> {
-        let mut used: Vec<_> = others.iter().filter_map(|pollers| pollers.cpu()).collect();
-        let mut free = self.cpus.iter().cycle().filter(|cpu| {
-            let taken = used.iter().position(|other| other == *cpu);
-            taken.inspect(|&at| _ = used.swap_remove(at)).is_none()
-        });
-        (0..threads).map(|_| Pollers::new(Host::Machine, self.poller, free.next().copied())).collect()
     }
 }

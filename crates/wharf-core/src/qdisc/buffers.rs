@@ -32,7 +32,8 @@ impl Default for Buffers {
 }
 
 impl Buffers {
-    /// Sets the limit of an empty discipline: an equal part of three quarters of the memory, so that a quarter is left to receive into.
+    /// Sets the limit of an empty discipline: an equal part of three quarters of the memory. A quarter is left
+    /// to receive into.
     pub(super) fn bound(&mut self, region: &Region) {
         (self.data_bytes, self.most) =
             (region.data_bytes_max().max(1), (region.spec().frames as usize * 3 / 4).max(1));
@@ -71,7 +72,7 @@ impl Buffers {
         self.eighths(self.further, packets) <= ALL / 2
     }
 
-    /// Returns the eighths of its part that are in use, by all of a discipline's `packets` together, rounded up.
+    /// Returns the eighths of its part that all of a discipline's `packets` take together, rounded up.
     pub(super) fn eighths_of<'a>(mut all: impl Iterator<Item = &'a Self> + Clone, packets: usize) -> usize {
         let further = all.clone().map(|one| one.further).sum();
         all.next().map_or(0, |first| first.eighths(further, packets))

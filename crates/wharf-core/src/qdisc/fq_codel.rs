@@ -245,9 +245,9 @@ impl FqCodel {
         }
     }
 
-    /// Returns the flow with the most bytes; while super-packets take too much memory, the one with the most of that.
-    /// A flow that has packets is on one of the lists, where few are: all flows would be a look at 100 kB. Packets of no bytes count as well, or a flow without packets
-    /// could be the fattest.
+    /// Returns the flow with the most bytes; while super-packets take too much memory, with the most of that.
+    /// A flow that has packets is on one of the lists, where few are: all flows would be a look at 100 kB.
+    /// Packets of no bytes count as well, or a flow without packets could be the fattest.
     fn fattest(&self) -> Option<usize> {
         let flow = |at: u32| self.flows.get(at as usize).map(|flow| (at as usize, flow));
         let of_list = |list: &FlowList| successors(flow(list.head), |(_, before)| flow(before.next));

@@ -92,7 +92,7 @@ impl Prio {
         Buffers::eighths_of(self.bands.iter().map(|band| &band.buffers), self.len())
     }
 
-    /// Band 0 may take all of that memory, and each later one a quarter less: bulk then never holds up what is urgent.
+    /// Band 0 may take all of that memory, and each later one a quarter less: bulk holds up nothing urgent.
     fn backpressure_of(&self, band: usize, eighths: usize) -> Backpressure {
         let (len, limit, most) = (self.bands[band].frames.len(), self.limit_packets, buffers::ALL - 2 * band);
         match self.when_full {

@@ -215,8 +215,8 @@ fn spinning_saves_notifications_only_for_frequent_frames() {
     assert!(seldom >= 300 && seldom <= seldom_asleep, "{seldom} and {seldom_asleep} at 900 us");
 }
 
-/// A poller comes back exactly when a discipline releases frames, also after the handler of arrivals has panicked, and
-/// while nobody takes what arrives. Returns the number of unmaskings.
+/// A poller comes back exactly when a discipline releases frames, also after the handler of arrivals has
+/// panicked, and while nobody takes what arrives. Returns the number of unmaskings.
 fn frames_leave_when_tokens_allow(mode: Mode, panics: bool, arrives: bool) -> u32 {
     let (clock, line) = (Arc::new(TestClock::default()), Arc::new(Mutex::new(Line::default())));
     line.lock().unwrap().arrivals.extend((panics || arrives).then_some(1_000));

@@ -118,8 +118,8 @@ impl Reopener {
         }
         let is_told = std::mem::replace(&mut state.is_told, true);
         drop(state);
-        // Before a side can tell that its line is up, or that the new device has gone as well. Not again where a side
-        // has come meanwhile.
+        // Before a side can tell that its line is up, or that the new device has gone as well; once, if a
+        // side has come meanwhile.
         if !is_told {
             self.tell(&Change::Reopened { after });
         }

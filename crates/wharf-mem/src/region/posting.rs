@@ -15,8 +15,8 @@ pub(super) struct Wishes {
 }
 
 /// The frames of a region that one device may have posted for arrivals, until this is dropped. All devices
-/// together have three quarters of the region, so that senders find some: each has what it wants and the others
-/// leave, or an equal part. Its part changes as others come and go.
+/// together have three quarters of the region, so that senders find some: each has what it wants and the
+/// others leave, or an equal part. Its part changes as others come and go.
 #[derive(Debug)]
 pub struct Posting {
     region: Arc<Region>,

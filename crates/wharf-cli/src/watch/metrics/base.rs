@@ -153,8 +153,8 @@ fn is_link_up(end: &str) -> Option<bool> {
     let found = HostInterface::find(name).map(|interface| interface.has_carrier);
     let is_interface = |known: &&Kind| known.name == kind && matches!(known.place, Place::Interface(_));
     // A name with escapes is not that of the interface.
-    let is_of_interface = !name.contains('\\') && Registry::default().kinds().iter().any(is_interface);
-    found.or(is_of_interface.then_some(false))
+    let is_of_interface = || !name.contains('\\') && Registry::default().kinds().iter().any(is_interface);
+    found.or_else(|| is_of_interface().then_some(false))
 }
 
 /// Returns the value of a label: without letters that a terminal obeys, and escaped as the format wants it.
