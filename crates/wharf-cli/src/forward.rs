@@ -25,7 +25,7 @@ use wharf::forward::Forward;
 
 /// Forwards, prints the summary, and returns an error if anything went wrong.
 pub(crate) fn forward(args: &ForwardArgs, origin: Origin<'_>) -> anyhow::Result<()> {
-    settings::check(args).map_err(|error| placed(args, error))?;
+    settings::check(args, &origin.registries.qdiscs).map_err(|error| placed(args, error))?;
     if let (true, Some(source)) = (args.check, &args.source) {
         note(&format!("{}: no mistake in it", source.path()));
         return Ok(());
@@ -37,6 +37,7 @@ pub(crate) fn forward(args: &ForwardArgs, origin: Origin<'_>) -> anyhow::Result<
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let signals = if args.config.is_some() { Signals::listen_with_reload() } else { Signals::listen() }?;
     let outside = Outside::unseen("forward", &signals, args.json);
+    outside.board.know(&origin.registries.qdiscs);
     let outside = outside.watched(args.report.as_deref(), &args.watch, true)?;
     let outcome = run::run(args, &sandbox, origin, &outside)?;
     let (report, faults) = (&outcome.report, &outcome.faults);

@@ -138,9 +138,7 @@ fn carry_out(command: Command, origin: config::Origin<'_>) -> anyhow::Result<()>
     let registries = origin.registries;
     match command {
         Command::Demo(args) => demo::demo(&args, registries),
-        Command::Send(args) => {
-            send::send(&next_hop::found(args.placed(), &registries.devices)?, &registries.devices)
-        }
+        Command::Send(args) => send::send(&next_hop::found(args.placed(), &registries.devices)?, registries),
         Command::Receive(args) => receive::receive(&args.placed()),
         Command::Forward(args) => forward::forward(&args, origin),
         Command::Show(args) => watch::show(&args),

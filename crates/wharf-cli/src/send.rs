@@ -10,6 +10,7 @@ mod sending;
 mod table;
 mod traffic;
 
+use crate::Registries;
 use crate::args::SendArgs;
 use crate::host;
 use crate::outside::Outside;
@@ -22,12 +23,13 @@ use serde_json::json;
 use wharf_devices::registry::Registry;
 
 /// Sends, prints the summary, and returns an error if anything went wrong.
-pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
+pub(crate) fn send(args: &SendArgs, registries: &Registries) -> anyhow::Result<()> {
     let signals = Signals::listen()?;
-    let plan = Plan::new(args, registry, &signals)?;
+    let plan = Plan::new(args, &registries.devices, &signals)?;
     host::spare(args.host, &args.to, plan.direction())?;
     let sandbox = Sandbox::prepare(&args.sandbox)?;
     let outside = Outside::unseen("send", &signals, args.json);
+    outside.board.know(&registries.qdiscs);
     let outside = outside.watched(args.report.as_deref(), &args.watch, plan.is_endless)?;
     let mut outcomes = Vec::new();
     for &batching in &plan.batchings {

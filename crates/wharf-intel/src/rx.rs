@@ -30,7 +30,7 @@ pub(super) struct Rx<F> {
     table: Box<[Option<Frame>]>,
     /// Buffers posted, at most.
     wanted: u32,
-    _posting: Posting,
+    posting: Posting,
     /// The next descriptor to be written, and the first that is not done.
     next: u32,
     clean: u32,
@@ -61,7 +61,7 @@ impl<F: Family> Rx<F> {
             region_at,
             table: (0..size).map(|_| None).collect(),
             wanted: posting.frames().clamp(1, size - 1),
-            _posting: posting,
+            posting,
             next: 0,
             clean: 0,
             head: None,
@@ -152,6 +152,7 @@ impl<F: Family> Rx<F> {
 
     /// Posts as many buffers as are wanted, and the pool has.
     pub(super) fn refill(&mut self, bus: &impl Bus, cache: &mut Cache) -> Result<(), PoolError> {
+        self.wanted = self.posting.frames();
         while let Some(frame) = self.aside.pop() {
             if let Err((error, frame)) = cache.give_one(frame) {
                 self.aside.push(frame);

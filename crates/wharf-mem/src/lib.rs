@@ -69,7 +69,7 @@ pub use frame::{Charge, Frame, FreeFrame};
 pub use lock::lock;
 pub use meta::{Meta, Times};
 pub use owner_cell::{Bias, BiasedOwnership, OwnerCell, Ownership, Published};
-pub use region::{Chain, Posting, Region};
+pub use region::{Chain, Posting, Region, Sharer, Sharers};
 pub use spec::{FRAME_BYTES_MAX, MemError, RegionSpec};
 
 /// Registers the process for the asymmetric fence (`membarrier(2)`), which makes [`OwnerCell::publish`] cheap. Further calls

@@ -29,18 +29,21 @@ mod chain;
 mod give;
 mod headroom;
 mod posting;
+mod sharers;
 mod take;
 
 pub use bytes::Chunks;
 pub use chain::Chain;
 pub use posting::Posting;
+use posting::Wishes;
+pub use sharers::{Sharer, Sharers};
 
 use crate::frame::{Frame, FreeFrame, LENGTH_BYTES_MAX};
 use crate::meta::{Meta, Row, Times, TimesRow};
 use crate::pool_number;
 use crate::spec::{MemError, RegionSpec};
 use bytes::Layout;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use wharf_sys::mapping::Mapping;
 
 /// The buffers of one pool: shared memory, a side table with a row per buffer, and the pool's number.
@@ -67,8 +70,8 @@ pub struct Region {
     rows: Box<[Row]>,
     times: Box<[TimesRow]>,
     retired: AtomicBool,
-    /// Frames that devices may have posted for arrivals.
-    posting: AtomicU32,
+    wishes: Wishes,
+    sharers: Sharers,
 }
 
 impl Region {
@@ -86,8 +89,9 @@ impl Region {
         let layout = Layout::new(&mapping, &spec, number);
         let rows = (0..spec.frames).map(|_| Row::default()).collect();
         let times = (0..spec.frames).map(|_| TimesRow::default()).collect();
-        let (retired, posting) = (AtomicBool::new(false), AtomicU32::new(0));
-        let region = Self { mapping, spec, layout, rows, times, retired, posting };
+        let (retired, wishes) = (AtomicBool::new(false), Wishes::default());
+        let sharers = Sharers::default();
+        let region = Self { mapping, spec, layout, rows, times, retired, wishes, sharers };
         // Last first, so that a stack hands out low addresses first.
         let free = (0..spec.frames).rev().map(|index| FreeFrame::new(number, index)).collect();
         Ok((region, free))
@@ -102,6 +106,11 @@ impl Region {
     /// Returns the specification that the region was made by.
     pub fn spec(&self) -> &RegionSpec {
         &self.spec
+    }
+
+    /// The queues that may hold the region's frames while their devices take none.
+    pub fn sharers(&self) -> &Sharers {
+        &self.sharers
     }
 
     /// Returns the mapping, for registration with the kernel.

@@ -55,6 +55,7 @@ impl Receiving {
     /// Wants memory posted for up to `quarters` of the pool of `region`, divided by `shared_by` devices that receive into it.
     pub(super) fn keep(&mut self, region: &Arc<Region>, quarters: u32, shared_by: u32) {
         let share = region.spec().frames / 4 * quarters / shared_by.max(1);
+        self.posting = None;
         let posting = Posting::of(region, share.max(1).min(self.slots.len() as u32));
         self.wanted = posting.frames();
         self.posting = Some(posting);
@@ -147,7 +148,12 @@ impl Receiving {
         &mut self, port: &mut Port, registered: &MemoryRegion, region: &Region, cache: &mut Cache,
     ) -> Result<(), DeviceError> {
         let bulk = BULK.min(self.wanted.div_ceil(4));
-        while self.wanted - self.posted >= bulk && port.state().reason().is_none() {
+        if self.wanted.saturating_sub(self.posted) < bulk {
+            return Ok(());
+        }
+        // Others that receive into this memory have come or gone.
+        self.wanted = self.posting.as_ref().map_or(0, Posting::frames);
+        while self.wanted.saturating_sub(self.posted) >= bulk && port.state().reason().is_none() {
             let count = (self.wanted - self.posted).min(BATCH_FRAMES_MAX as u32);
             match cache.take(&mut self.passing, count as usize, region.data_bytes_max()) {
                 Ok(_) | Err(PoolError::Exhausted { .. }) => {}

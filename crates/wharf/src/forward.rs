@@ -32,7 +32,7 @@ pub use delay::QueueDelay;
 pub use direction::{Direction, Summary};
 
 use crate::open_error::OpenError;
-use crate::port::{Host, Pollers, Port, PortBuilder};
+use crate::port::{Pollers, Port, PortBuilder};
 use end::End;
 use line::{Line, Lines};
 use std::io;
@@ -187,6 +187,7 @@ pub struct ForwardSettings {
     #[doc(hidden)]
     pub ways: Option<MakeWays>,
     /// Copies a second of what one port of a switch sends to all, or to a station that is not known: 20,000.
+    /// One in several buffers counts as so many.
     pub flood_pps: u32,
     /// VLANs of ports of a switch, by name: `10`, one whose frames have no tag there, or several with tags,
     /// `10+20`. The others are in all VLANs, with tags, and in one of their own.
@@ -310,7 +311,7 @@ impl Forward {
         let directions = vec![direction(0), direction(1)];
         let queues = counts[0].max(counts[1]);
         let receivers = (0..2).filter(|&at| there[at]).map(|at| counts[at]).sum();
-        let pollers = settings.pollers_of(queues, receivers, 0);
+        let pollers = settings.pollers_of(queues, receivers);
         let (ports, ends) = (vec![Vec::new(), Vec::new()], Vec::from(ends));
         let mut all = Lines { settings, ends, pollers, queues, directions, ports, is_switch: false };
         for line in lines {
@@ -383,15 +384,5 @@ fn lines(queues: [Vec<Opened>; 2], ends: &[End; 2]) -> Result<Vec<Line>, Forward
             let [a, b] = ends.each_ref().map(|end| end.name.clone());
             Err(ForwardError::Queues { a, a_queues, b, b_queues })
         }
-    }
-}
-
-impl ForwardSettings {
-    /// Returns the pollers: one for each of the `queues`, or as many as were asked for. `first` were made
-    /// before.
-    fn pollers_of(&self, queues: usize, receivers: usize, first: usize) -> Vec<Arc<Pollers>> {
-        let threads = self.pollers.unwrap_or(queues).clamp(1, receivers.max(1));
-        let cpu = |thread: usize| self.cpus.get(thread % self.cpus.len().max(1)).copied();
-        (first..first + threads).map(|thread| Pollers::new(Host::Machine, self.poller, cpu(thread))).collect()
     }
 }

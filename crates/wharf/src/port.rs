@@ -208,7 +208,10 @@ impl Port {
         let receivers: Vec<_> = parts.leaving.iter().cloned().chain(in_use).collect();
         parts.note_device_drops(receivers.last());
         let (mut snapshot, of_device) = (parts.received.clone(), parts.device_drops.clone());
+        let is_closed = matches!(parts.source, Source::Closed);
         drop(parts);
+        // Nothing else polls it any more, and the other end of a wire may have given packets back since.
+        queue.iter().filter(|_| is_closed).for_each(TxQueue::poll);
         of_device.into_iter().for_each(|(reason, count)| snapshot.add_drops(reason, count));
         (snapshot.device, snapshot.reopened) = (name.clone(), monitor.reopened());
         snapshot.frames_out = pool.audit().out() as u64;

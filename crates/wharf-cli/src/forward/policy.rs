@@ -60,10 +60,12 @@ fn check_ends(args: &ForwardArgs) -> anyhow::Result<()> {
 
 /// Checks that other options go with several queues.
 fn check_queues(args: &ForwardArgs) -> anyhow::Result<()> {
-    let queues = args.queues;
+    let (ends, queues) = (args.ends().len(), args.queues as usize);
     match args.pollers {
-        Some(pollers) if pollers > 2 * queues as usize => {
-            Err(usage(format!("--pollers {pollers}: two for each queue at most, so 1 to {}", 2 * queues)))
+        Some(pollers) if pollers > ends * queues => {
+            let each = if ends == 2 { "two" } else { "as many as ports" };
+            let most = ends * queues;
+            Err(usage(format!("--pollers {pollers}: {each} for each queue at most, so 1 to {most}")))
         }
         _ => Ok(()),
     }

@@ -97,7 +97,7 @@ impl Ports {
         self.run(forward, wanted, board);
         // Ports that stay have these settings already.
         let adopted = board.adopt(&self.in_force, &wanted.set).map(drop);
-        let there = Change::check_all(&wanted.set, &board.names());
+        let there = Change::check_all(&wanted.set, &board.names(), board.qdiscs());
         if let Err(error) = adopted.and(there.map_err(|error| format!("--set {error}"))) {
             complain(&error);
         }

@@ -58,7 +58,7 @@ impl<'a> Reload<'a> {
         let mut args = self.origin.reload(signals)?;
         let Some(source) = args.source.take() else { return Ok((args, Vec::new())) };
         let placed = |error: &str| vec![source.placed(error)];
-        check(&args).map_err(|error| placed(&with_causes(&error)))?;
+        check(&args, board.qdiscs()).map_err(|error| placed(&with_causes(&error)))?;
         let is_switch = !self.started.ports.is_empty();
         if is_switch == args.ports.is_empty() {
             return Err(placed("a switch has three ends and more: that takes a restart"));

@@ -5,15 +5,16 @@ use crate::args::ForwardArgs;
 use crate::usage;
 use crate::watch::Change;
 use wharf::forward::Forward;
+use wharf::qdisc::QdiscRegistry;
 use wharf_devices::spec::Direction;
 
 /// Most ports of a switch.
 const PORTS_MAX: usize = 255;
 
 /// Checks the command line before anything is opened or created.
-pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
+pub(super) fn check(args: &ForwardArgs, qdiscs: &QdiscRegistry) -> anyhow::Result<()> {
     policy::check(args)?;
-    Change::check_all(&args.set, &paths(args)).map_err(|error| usage(format!("--set {error}")))
+    Change::check_all(&args.set, &paths(args), qdiscs).map_err(|error| usage(format!("--set {error}")))
 }
 
 /// Returns the names of the paths that there will be. A running switch numbers its ports as they come.

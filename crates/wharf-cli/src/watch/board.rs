@@ -6,10 +6,11 @@ use super::running::Running;
 use super::runtime::Runtime;
 use super::snapshot::{BandDelay, PathCounters, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 #[cfg(feature = "metrics")]
 use std::time::SystemTime;
+use wharf::qdisc::QdiscRegistry;
 #[cfg(feature = "metrics")]
 use wharf_core::metrics::Walk;
 use wharf_core::poller::PollerCounters;
@@ -21,6 +22,8 @@ pub(crate) struct Board(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     command: &'static str,
+    /// The disciplines that a change may name.
+    qdiscs: OnceLock<QdiscRegistry>,
     began: Instant,
     #[cfg(feature = "metrics")]
     began_at: SystemTime,
@@ -59,6 +62,7 @@ impl Board {
     pub(crate) fn new(command: &'static str) -> Self {
         Self(Arc::new(Shared {
             command,
+            qdiscs: OnceLock::new(),
             began: Instant::now(),
             #[cfg(feature = "metrics")]
             began_at: SystemTime::now(),
@@ -66,6 +70,16 @@ impl Board {
             pollers: Mutex::default(),
             minute: Mutex::default(),
         }))
+    }
+
+    /// Has changes name a discipline of the program's: without, they name those of `wharf`.
+    pub(crate) fn know(&self, qdiscs: &QdiscRegistry) {
+        _ = self.0.qdiscs.set(qdiscs.clone());
+    }
+
+    /// Returns the disciplines that a change may name.
+    pub(crate) fn qdiscs(&self) -> &QdiscRegistry {
+        self.0.qdiscs.get_or_init(QdiscRegistry::default)
     }
 
     /// Shows these paths from now on.
@@ -148,15 +162,15 @@ impl Board {
         if !texts.is_empty() && names.is_empty() {
             return Err("the devices are not open yet".into());
         }
-        Change::check_all(texts, &names)?;
-        let changes = Change::parse_all(texts)?;
+        Change::check_all(texts, &names, self.qdiscs())?;
+        let changes = Change::parse_all(texts, self.qdiscs())?;
         self.change(|path| Ok(own(path, &changes))).map(drop)
     }
 
     /// Puts the settings `wanted`, with the changes `set`, into force in all directions, or in none: what is in
     /// force already stays untouched. Returns a line for each direction that had others.
     pub(crate) fn adopt(&self, wanted: &Settings, set: &[String]) -> Result<Vec<String>, String> {
-        let set = Change::parse_all(set).map_err(|error| format!("--set {error}"))?;
+        let set = Change::parse_all(set, self.qdiscs()).map_err(|error| format!("--set {error}"))?;
         let changes = |path: &Running| {
             let Some(now) = path.settings() else { return Ok(Vec::new()) };
             // A device without a byte limit has none to change.

@@ -56,8 +56,10 @@ pub(crate) struct Settings {
 }
 
 impl Change {
-    /// Reads `KEY=VALUE` or `PATH.KEY=VALUE`. Returns the path that it names, too.
-    pub(super) fn parse(text: &str) -> Result<(Option<&str>, Self), String> {
+    /// Reads `KEY=VALUE` or `PATH.KEY=VALUE`, a discipline by `qdiscs`. Returns the path that it names, too.
+    pub(super) fn parse<'a>(
+        text: &'a str, qdiscs: &QdiscRegistry,
+    ) -> Result<(Option<&'a str>, Self), String> {
         let wrong = || format!("\"{}\": want KEY=VALUE; the keys are {KEYS}", text);
         let (name, value) = text.split_once('=').ok_or_else(wrong)?;
         let (path, key) = name.split_once('.').map_or((None, name), |(path, key)| (Some(path), key));
@@ -67,10 +69,7 @@ impl Change {
             "burst" | "bucket" => args::token_bytes(value).map(|bytes| Self::Burst(Some(bytes))),
             "bql" => args::byte_limits(value).map(Self::Bql),
             "batching" | "batch" => args::batching(value).map(Self::Batching),
-            "qdisc" => {
-                let read = QdiscRegistry::default().parse(value);
-                read.map(Self::Qdisc).map_err(|error| error.to_string())
-            }
+            "qdisc" => qdiscs.parse(value).map(Self::Qdisc).map_err(|error| error.to_string()),
             "small-queues" => args::small_queues(value).map(Self::SmallQueues),
             "when-full" => WhenFull::parse(value).map(Self::WhenFull),
             key => return Err(format!("\"{}\" is no key: there are {KEYS}", key)),
@@ -81,13 +80,17 @@ impl Change {
 
 impl Change {
     /// Reads several, each as [`Change::parse`] does.
-    pub(super) fn parse_all(texts: &[String]) -> Result<Vec<(Option<&str>, Self)>, String> {
-        texts.iter().map(|text| Self::parse(text)).collect()
+    pub(super) fn parse_all<'a>(
+        texts: &'a [String], qdiscs: &QdiscRegistry,
+    ) -> Result<Vec<(Option<&'a str>, Self)>, String> {
+        texts.iter().map(|text| Self::parse(text, qdiscs)).collect()
     }
 
     /// Checks several, of a run whose paths have these `names`.
-    pub(crate) fn check_all(texts: &[String], names: &[String]) -> Result<(), String> {
-        let changes = Self::parse_all(texts)?;
+    pub(crate) fn check_all(
+        texts: &[String], names: &[String], qdiscs: &QdiscRegistry,
+    ) -> Result<(), String> {
+        let changes = Self::parse_all(texts, qdiscs)?;
         let is_none = |name: &&str| !names.iter().any(|there| there == name);
         match changes.iter().filter_map(|(path, _)| *path).find(is_none) {
             Some(name) => Err(format!("\"{name}\" is no path: there is {}", names.join(", "))),
@@ -248,6 +251,10 @@ fn batching_text(batching: Batching) -> String {
 mod tests {
     use super::*;
 
+    fn parse(text: &str) -> Result<(Option<&str>, Change), String> {
+        Change::parse(text, &QdiscRegistry::default())
+    }
+
     #[test]
     fn wrong_keys_and_values_say_what_there_is() {
         for (text, what) in [
@@ -265,12 +272,12 @@ mod tests {
             ("small-queues=1", "small-queues=1: want on, off or a size from 4k"),
             ("when-full=never", "when-full=never: want wait, drop-tail or drop-head"),
         ] {
-            let error = Change::parse(text).unwrap_err();
+            let error = parse(text).unwrap_err();
             assert!(error.contains(what) && error.lines().count() == 1, "{text}: {error}");
         }
-        assert!(matches!(Change::parse("b-a.rate=off"), Ok((Some("b-a"), Change::Rate(None)))));
-        assert!(matches!(Change::parse("batch=off"), Ok((None, Change::Batching(Batching::Off)))));
-        assert!(matches!(Change::parse("bucket=20k"), Ok((None, Change::Burst(Some(20_000 | 20_480))))));
+        assert!(matches!(parse("b-a.rate=off"), Ok((Some("b-a"), Change::Rate(None)))));
+        assert!(matches!(parse("batch=off"), Ok((None, Change::Batching(Batching::Off)))));
+        assert!(matches!(parse("bucket=20k"), Ok((None, Change::Burst(Some(20_000 | 20_480))))));
     }
 
     #[test]

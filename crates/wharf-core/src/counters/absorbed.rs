@@ -8,6 +8,7 @@ impl QueueCounters {
     pub(crate) fn absorb(&self, other: &Self) {
         self.add(other);
         self.sent.add(other.sent.get());
+        self.longest_stall_ns.set(self.longest_stall_ns.get().max(other.longest_stall_ns.get()));
         self.completed_bytes.add(other.completed_bytes.get());
         self.batch_sizes.absorb(&other.batch_sizes);
         for (to, from) in [

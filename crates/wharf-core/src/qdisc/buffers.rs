@@ -1,10 +1,16 @@
-//! `Buffers`: the memory of the super-packets in a discipline, for one whose limit drops.
+//! `Buffers`: the memory of the packets in a discipline.
 //!
 //! Limits count packets, or bytes on a wire. A super-packet is one packet and up to 45 buffers: a few hundred take a whole pool
 //! before a limit of 500 packets is reached. Then nothing more is received, of no flow, and nothing is dropped by the discipline.
 //! So buffers beyond the first of each packet have a limit of their own (the kernel's `truesize` in `fq_codel`'s `memory_limit`).
+//! Where many queues share the memory, as the ports of a switch do, the first ones count, too.
 
-use wharf_mem::Region;
+use wharf_mem::{Region, Sharers};
+
+/// Queues that share a pool without a word: both directions of a pair.
+const PAIR: u32 = 2;
+/// Eighths of a whole.
+pub(super) const ALL: usize = 8;
 
 /// See the module.
 #[derive(Debug)]
@@ -13,21 +19,25 @@ pub(super) struct Buffers {
     data_bytes: u32,
     /// The buffers beyond the first of each packet.
     further: usize,
+    /// What the queues of the region may have together.
     most: usize,
+    sharers: Sharers,
 }
 
 impl Default for Buffers {
     /// Without a limit.
     fn default() -> Self {
-        Self { data_bytes: u32::MAX, further: 0, most: usize::MAX }
+        Self { data_bytes: u32::MAX, further: 0, most: usize::MAX, sharers: Sharers::default() }
     }
 }
 
 impl Buffers {
-    /// Sets the limit of an empty discipline: three eighths of the memory, so that two directions of one pool leave a quarter.
+    /// Sets the limit of an empty discipline: an equal part of three quarters of the memory. A quarter is left
+    /// to receive into.
     pub(super) fn bound(&mut self, region: &Region) {
         (self.data_bytes, self.most) =
-            (region.data_bytes_max().max(1), region.spec().frames as usize * 3 / 8);
+            (region.data_bytes_max().max(1), (region.spec().frames as usize * 3 / 4).max(1));
+        self.sharers = region.sharers().clone();
     }
 
     #[inline]
@@ -35,29 +45,48 @@ impl Buffers {
         if len_bytes <= self.data_bytes { 0 } else { (len_bytes - 1) as usize / self.data_bytes as usize }
     }
 
+    /// Counts a packet. Returns its buffers beyond the first.
     #[inline]
-    pub(super) fn enter(&mut self, len_bytes: u32) {
-        self.further += self.of(len_bytes);
+    pub(super) fn enter(&mut self, len_bytes: u32) -> usize {
+        let further = self.of(len_bytes);
+        self.further += further;
+        further
+    }
+
+    /// Counts a packet no more. Returns its buffers beyond the first.
+    #[inline]
+    pub(super) fn leave(&mut self, len_bytes: u32) -> usize {
+        let further = self.of(len_bytes);
+        self.further -= further;
+        further
+    }
+
+    /// True if the buffers of the discipline's `packets` are more than its part.
+    #[inline]
+    pub(super) fn are_over(&self, packets: usize) -> bool {
+        self.eighths(self.further, packets) > ALL
+    }
+
+    /// True if they are at most half its part.
+    pub(super) fn have_drained(&self, packets: usize) -> bool {
+        self.eighths(self.further, packets) <= ALL / 2
+    }
+
+    /// Returns the eighths of its part that all of a discipline's `packets` take together, rounded up.
+    pub(super) fn eighths_of<'a>(mut all: impl Iterator<Item = &'a Self> + Clone, packets: usize) -> usize {
+        let further = all.clone().map(|one| one.further).sum();
+        all.next().map_or(0, |first| first.eighths(further, packets))
     }
 
     #[inline]
-    pub(super) fn leave(&mut self, len_bytes: u32) {
-        self.further -= self.of(len_bytes);
+    fn eighths(&self, further: usize, packets: usize) -> usize {
+        let sharers = self.sharers.count();
+        let held = if sharers > PAIR { further + packets } else { further };
+        if held == 0 { 0 } else { (held * sharers.max(PAIR) as usize * ALL).div_ceil(self.most) }
     }
 
-    /// True if super-packets take more memory than they may.
-    pub(super) fn are_over(&self) -> bool {
-        self.further > self.most
-    }
-
-    /// True if those of all of a discipline's parts do so together.
-    pub(super) fn are_over_in<'a>(mut parts: impl Iterator<Item = &'a Self> + Clone) -> bool {
-        let further: usize = parts.clone().map(|part| part.further).sum();
-        parts.next().is_some_and(|first| further > first.most)
-    }
-
-    /// True if one of the packets is a super-packet.
-    pub(super) fn are_several(&self) -> bool {
-        self.further > 0
+    /// True if one of a part's `packets` counts.
+    pub(super) fn count_some(&self, packets: usize) -> bool {
+        self.further > 0 || packets > 0 && self.sharers.count() > PAIR
     }
 }

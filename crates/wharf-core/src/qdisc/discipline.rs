@@ -59,8 +59,8 @@ pub trait Qdisc: Send {
         WhenFull::Wait
     }
 
-    /// Bounds the memory that super-packets take in it, where its limit drops: by a part of `region`, whose frames
-    /// they are of. Called once, while it is empty.
+    /// Bounds the memory that super-packets take in it: by a part of `region`, whose frames they are of.
+    /// Called once, while it is empty.
     fn bound_memory(&mut self, _region: &Region) {}
 
     /// Drops frames beyond a limit that drops. Called before the owner leaves, if [`Qdisc::backpressure`]

@@ -12,7 +12,7 @@ use super::buffers::Buffers;
 use super::fq_codel::FLOWS_MAX;
 use super::registry::{Order, QUEUE_PACKETS_MAX, QdiscKind, QdiscSetup, QdiscSpec};
 use super::store::move_within;
-use super::{Backpressure, DROP_HEAD, Limit, Qdisc, QdiscContext, WhenFull};
+use super::{Backpressure, DROP_HEAD, Limit, OVERLIMIT, Qdisc, QdiscContext, WhenFull};
 use crate::options::Key;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -220,8 +220,12 @@ impl Edt {
         Some(waiting)
     }
 
-    fn is_over(&self) -> bool {
-        self.heap.len() > self.options.limit_packets || self.buffers.are_over()
+    /// Returns the reason to drop if it holds more than its limit, or than its part of the memory.
+    fn is_over(&self) -> Option<&'static str> {
+        match self.heap.len() > self.options.limit_packets {
+            true => Some(DROP_HEAD),
+            false => self.buffers.are_over(self.heap.len()).then_some(OVERLIMIT),
+        }
     }
 }
 
@@ -270,8 +274,12 @@ impl Qdisc for Edt {
     fn backpressure(&self) -> Backpressure {
         let (len, limit) = (self.heap.len(), self.options.limit_packets);
         match self.options.when_full {
-            WhenFull::DropHead => Backpressure::of_dropping(self.is_over()),
-            WhenFull::Wait => Backpressure::of_all(limit.saturating_sub(len), len <= limit / 2),
+            WhenFull::DropHead => Backpressure::of_dropping(self.is_over().is_some()),
+            WhenFull::Wait if self.buffers.are_over(len) => Backpressure::of_all(0, false),
+            WhenFull::Wait => {
+                let is_drained = len <= limit / 2 && self.buffers.have_drained(len);
+                Backpressure::of_all(limit.saturating_sub(len), is_drained)
+            }
         }
     }
 
@@ -285,9 +293,9 @@ impl Qdisc for Edt {
 
     /// Drops those that would leave first: they are the oldest, if all wait for the same time.
     fn trim(&mut self, cx: &mut QdiscContext<'_>) {
-        while self.options.when_full == WhenFull::DropHead && self.is_over() {
+        while let Some(reason) = self.is_over().filter(|_| self.options.when_full == WhenFull::DropHead) {
             let Some(first) = self.take(u64::MAX) else { return };
-            cx.drop(first.frame, DROP_HEAD);
+            cx.drop(first.frame, reason);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::registry::{Order, QUEUE_PACKETS, QUEUE_PACKETS_MAX, QdiscKind};
 use super::store::Store;
-use super::{Backpressure, DROP_HEAD, Limit, Qdisc, QdiscContext, WhenFull};
+use super::{Backpressure, DROP_HEAD, Limit, OVERLIMIT, Qdisc, QdiscContext, WhenFull};
 use wharf_mem::{Batch, Frame, Region};
 
 /// `fifo` of a registry.
@@ -72,22 +72,30 @@ impl Fifo {
         self
     }
 
-    /// True if it holds more than its limit.
-    fn is_over(&self) -> bool {
+    /// Returns the reason to drop if it holds more than its limit, or than its part of the memory.
+    fn is_over(&self) -> Option<&'static str> {
         let is_over_bytes = matches!(self.limit, FifoLimit::Bytes(bytes) if self.store.bytes > bytes);
-        self.len() > self.limit_packets || is_over_bytes || self.store.buffers.are_over()
+        match self.len() > self.limit_packets || is_over_bytes {
+            true => Some(DROP_HEAD),
+            false => self.is_over_memory().then_some(OVERLIMIT),
+        }
+    }
+
+    fn is_over_memory(&self) -> bool {
+        self.store.buffers.are_over(self.len())
     }
 
     fn room(&self) -> usize {
         match self.limit {
             FifoLimit::Bytes(bytes) if self.store.bytes >= bytes => 0,
+            _ if self.is_over_memory() => 0,
             _ => self.limit_packets.saturating_sub(self.len()),
         }
     }
 
     fn has_drained(&self) -> bool {
         let is_long = matches!(self.limit, FifoLimit::Bytes(bytes) if self.store.bytes > bytes / 2);
-        self.len() <= self.limit_packets / 2 && !is_long
+        self.len() <= self.limit_packets / 2 && !is_long && self.store.buffers.have_drained(self.len())
     }
 }
 
@@ -123,7 +131,7 @@ impl Qdisc for Fifo {
     fn backpressure(&self) -> Backpressure {
         match self.when_full {
             WhenFull::Wait => Backpressure::of_all(self.room(), self.has_drained()),
-            WhenFull::DropHead => Backpressure::of_dropping(self.is_over()),
+            WhenFull::DropHead => Backpressure::of_dropping(self.is_over().is_some()),
         }
     }
 
@@ -136,9 +144,9 @@ impl Qdisc for Fifo {
     }
 
     fn trim(&mut self, cx: &mut QdiscContext<'_>) {
-        while self.when_full == WhenFull::DropHead && self.is_over() {
+        while let Some(reason) = self.is_over().filter(|_| self.when_full == WhenFull::DropHead) {
             let Some(oldest) = self.store.pop() else { return };
-            cx.drop(oldest, DROP_HEAD);
+            cx.drop(oldest, reason);
         }
     }
 

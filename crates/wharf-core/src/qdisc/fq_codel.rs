@@ -245,21 +245,29 @@ impl FqCodel {
         }
     }
 
-    /// Returns the flow with the most bytes. A flow that has packets is on one of the lists, where few are:
-    /// all flows would be a look at 100 kB. Packets of no bytes count as well, or a flow without packets
-    /// could be the fattest.
+    /// Returns the flow with the most bytes; while super-packets take too much memory, with the most of that.
+    /// A flow that has packets is on one of the lists, where few are: all flows would be a look at 100 kB.
+    /// Packets of no bytes count as well, or a flow without packets could be the fattest.
     fn fattest(&self) -> Option<usize> {
         let flow = |at: u32| self.flows.get(at as usize).map(|flow| (at as usize, flow));
         let of_list = |list: &FlowList| successors(flow(list.head), |(_, before)| flow(before.next));
         let all = of_list(&self.new).chain(of_list(&self.old));
-        let by_size = |(at, flow): &(usize, &Flow)| (flow.packets.bytes(), !flow.packets.is_empty(), *at);
+        let is_memory = self.is_over_memory();
+        let further = |flow: &Flow| if is_memory { flow.packets.further() } else { 0 };
+        let by_size = |(at, flow): &(usize, &Flow)| {
+            (further(flow), flow.packets.bytes(), !flow.packets.is_empty(), *at)
+        };
         all.max_by_key(by_size).map(|(at, _)| at)
     }
 
     fn is_over(&self) -> bool {
         let FqCodelOptions { limit_packets, memory_limit_bytes, .. } = self.options;
         let slab = &self.slab;
-        slab.len() > limit_packets || slab.bytes() > memory_limit_bytes || slab.buffers.are_over()
+        slab.len() > limit_packets || slab.bytes() > memory_limit_bytes || self.is_over_memory()
+    }
+
+    fn is_over_memory(&self) -> bool {
+        self.slab.buffers.are_over(self.slab.len())
     }
 }
 
@@ -300,9 +308,12 @@ impl Qdisc for FqCodel {
         let (len, bytes) = (self.slab.len(), self.slab.bytes());
         match when_full {
             WhenFull::DropHead => Backpressure::of_dropping(self.is_over()),
-            WhenFull::Wait if bytes >= memory_limit_bytes => Backpressure::of_all(0, false),
+            WhenFull::Wait if bytes >= memory_limit_bytes || self.is_over_memory() => {
+                Backpressure::of_all(0, false)
+            }
             WhenFull::Wait => {
-                let is_drained = len <= limit_packets / 2 && bytes <= memory_limit_bytes / 2;
+                let is_short = len <= limit_packets / 2 && bytes <= memory_limit_bytes / 2;
+                let is_drained = is_short && self.slab.buffers.have_drained(len);
                 Backpressure::of_all(limit_packets.saturating_sub(len), is_drained)
             }
         }

@@ -3,10 +3,10 @@
 //! The kernel's `pfifo_fast`: three bands, filled by priority or DSCP (`classify`). A full band holds back
 //! the senders of that band only.
 
-use super::buffers::Buffers;
+use super::buffers::{self, Buffers};
 use super::registry::{Order, QUEUE_PACKETS, QUEUE_PACKETS_MAX, QdiscKind, QdiscSpec};
 use super::store::Store;
-use super::{Backpressure, DROP_HEAD, Limit, Qdisc, QdiscContext, WhenFull};
+use super::{Backpressure, DROP_HEAD, Limit, OVERLIMIT, Qdisc, QdiscContext, WhenFull};
 use crate::dscp::{self, DscpBands};
 use crate::options::{Key, Values};
 use wharf_mem::{Batch, Frame, Region};
@@ -87,16 +87,20 @@ impl Prio {
         usize::from(dscp::band_of(frame)).min(BANDS - 1)
     }
 
-    /// True if super-packets of all bands take more memory than they may.
-    fn is_over_memory(&self) -> bool {
-        Buffers::are_over_in(self.bands.iter().map(|band| &band.buffers))
+    /// Returns the eighths of the memory that it may take which all bands take.
+    fn memory_eighths(&self) -> usize {
+        Buffers::eighths_of(self.bands.iter().map(|band| &band.buffers), self.len())
     }
 
-    fn backpressure_of(&self, band: &Store) -> Backpressure {
-        let (len, limit) = (band.frames.len(), self.limit_packets);
+    /// Band 0 may take all of that memory, and each later one a quarter less: bulk holds up nothing urgent.
+    fn backpressure_of(&self, band: usize, eighths: usize) -> Backpressure {
+        let (len, limit, most) = (self.bands[band].frames.len(), self.limit_packets, buffers::ALL - 2 * band);
         match self.when_full {
-            WhenFull::Wait => Backpressure::of_all(limit.saturating_sub(len), len <= limit / 2),
-            WhenFull::DropHead => Backpressure::of_dropping(len > limit || self.is_over_memory()),
+            WhenFull::Wait if eighths > most => Backpressure::of_all(0, false),
+            WhenFull::Wait => {
+                Backpressure::of_all(limit.saturating_sub(len), len <= limit / 2 && eighths <= most / 2)
+            }
+            WhenFull::DropHead => Backpressure::of_dropping(len > limit || eighths > buffers::ALL),
         }
     }
 }
@@ -144,9 +148,9 @@ impl Qdisc for Prio {
     }
 
     fn backpressure(&self) -> Backpressure {
-        let [first, rest @ ..] = &self.bands;
-        let later = rest.iter().zip(1..);
-        later.fold(self.backpressure_of(first), |all, (band, n)| all.from_band(n, self.backpressure_of(band)))
+        let eighths = self.memory_eighths();
+        let first = self.backpressure_of(0, eighths);
+        (1..BANDS).fold(first, |all, band| all.from_band(band as u8, self.backpressure_of(band, eighths)))
     }
 
     fn when_full(&self) -> WhenFull {
@@ -167,10 +171,10 @@ impl Qdisc for Prio {
                 cx.drop(oldest, DROP_HEAD);
             }
         }
-        while self.is_over_memory() {
-            let last = self.bands.iter_mut().rev().find(|band| band.buffers.are_several());
+        while self.memory_eighths() > buffers::ALL {
+            let last = self.bands.iter_mut().rev().find(|band| band.buffers.count_some(band.frames.len()));
             let Some(oldest) = last.and_then(Store::pop) else { break };
-            cx.drop(oldest, DROP_HEAD);
+            cx.drop(oldest, OVERLIMIT);
         }
     }
 

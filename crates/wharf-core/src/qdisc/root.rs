@@ -9,7 +9,7 @@ use super::{Backpressure, Dropped, Limit, Qdisc, QdiscContext};
 use crate::dscp::{self, DscpBands};
 use crate::host::Clock;
 use std::sync::Arc;
-use wharf_mem::{Batch, Frame, Region};
+use wharf_mem::{Batch, Frame, Region, Sharer};
 
 /// The reason of frames that waited in a discipline when a smaller one took its place.
 pub const QDISC_CHANGED: &str = "qdisc-changed";
@@ -18,6 +18,8 @@ pub const QDISC_CHANGED: &str = "qdisc-changed";
 pub struct RootQdisc {
     qdisc: Box<dyn Qdisc>,
     region: Arc<Region>,
+    /// Its part of the region is the smaller, the more queues there are.
+    _sharer: Sharer,
     clock: Arc<dyn Clock>,
     read: ReadClocks,
     dropped: Dropped,
@@ -44,6 +46,7 @@ impl RootQdisc {
         Self {
             qdisc,
             region: region.clone(),
+            _sharer: region.sharers().join(),
             clock,
             read: ReadClocks::default(),
             dropped,

@@ -31,11 +31,13 @@ struct Entry {
 pub(super) struct FrameList {
     head: u32,
     tail: u32,
+    /// Buffers beyond the first of each packet.
+    further: u32,
     bytes: u64,
 }
 
 impl FrameList {
-    pub(super) const EMPTY: Self = Self { head: NONE, tail: NONE, bytes: 0 };
+    pub(super) const EMPTY: Self = Self { head: NONE, tail: NONE, further: 0, bytes: 0 };
 
     pub(super) fn is_empty(&self) -> bool {
         self.head == NONE
@@ -43,6 +45,11 @@ impl FrameList {
 
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Returns the buffers of its packets beyond the first of each.
+    pub(super) fn further(&self) -> u32 {
+        self.further
     }
 }
 
@@ -97,7 +104,7 @@ impl Slab {
         list.bytes += timed.wire_bytes;
         self.bytes += timed.wire_bytes;
         self.len += 1;
-        self.buffers.enter(timed.frame.len_bytes());
+        list.further += self.buffers.enter(timed.frame.len_bytes()) as u32;
         entry.timed = Some(timed);
         match std::mem::replace(&mut list.tail, slot) {
             NONE => list.head = slot,
@@ -117,7 +124,7 @@ impl Slab {
         list.bytes -= timed.wire_bytes;
         self.bytes -= timed.wire_bytes;
         self.len -= 1;
-        self.buffers.leave(timed.frame.len_bytes());
+        list.further -= self.buffers.leave(timed.frame.len_bytes()) as u32;
         Some(timed)
     }
 

@@ -46,8 +46,9 @@ impl Store {
     /// Moves frames within `limit`; returns the number of frames and bytes moved.
     pub(super) fn drain(&mut self, to: &mut Batch, limit: Limit) -> (usize, u64) {
         let Self { frames, buffers, .. } = self;
-        let (moved, moved_bytes) =
-            move_within(to, limit, || frames.pop_front().inspect(|frame| buffers.leave(frame.len_bytes())));
+        let (moved, moved_bytes) = move_within(to, limit, || {
+            frames.pop_front().inspect(|frame| _ = buffers.leave(frame.len_bytes()))
+        });
         self.bytes -= moved_bytes;
         (moved, moved_bytes)
     }

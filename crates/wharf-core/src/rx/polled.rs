@@ -129,10 +129,13 @@ impl RxShared {
             // What the device has to be received is not an event: it cannot be taken.
             found.unarmed = false;
         }
-        if found.over {
-            // The queue is dead.
+        // A dead queue, too, is over only once the handler has all that came.
+        found.over &= is_through;
+        if is_through && (found.over || !found.receives) {
             self.ended.store(true, Release);
         }
+        // What has come and is not received any more cannot be taken, either.
+        found.unarmed &= found.receives;
         found.over |= self.of.is_none() && !found.receives && is_through;
         let has_packets = had_packets || found.received > 0;
         (found, has_packets || found.over || !found.receives || self.concerns_all())
@@ -151,7 +154,7 @@ impl RxShared {
         let (mut is_through, mut rounds) = (state.burst.is_empty(), 1);
         // Receivers hear of what has come after the poll, and have an inbox of a few budgets.
         let rounds_max = if self.inboxes.get().is_some() { 1 } else { FLOOD_ROUNDS };
-        while is_through && rounds < rounds_max && !self.ended.load(Relaxed) {
+        while is_through && found.receives && rounds < rounds_max && !self.ended.load(Relaxed) {
             let next = self.receive(state, IrqChange::Keep, away, 0, budget);
             is_through = state.hand_over();
             let (received, sent) = (found.received + next.received, found.sent + next.sent);
@@ -241,7 +244,6 @@ impl RxShared {
         seen.due_ns = device.next_arrival_ns();
         if is_last && device.ended() {
             seen.receives = false;
-            self.ended.store(true, Release);
         }
     }
 }

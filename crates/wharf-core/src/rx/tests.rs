@@ -3,9 +3,9 @@ use super::*;
 use crate::device::{Device, Notify};
 use crate::poller::poll_target::PollTarget;
 use crate::poller::schedule::IrqChange;
-use crate::pool::Cache;
+use crate::pool::{Burst, Cache};
 use crate::sg_writer::SgWriter;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use wharf_mem::{Batch, Frame, Meta, Region};
 
 /// A device with one packet of several buffers, and no further notification.
@@ -65,6 +65,56 @@ fn arrivals_without_memory_are_polled_again_without_notification() {
     assert_eq!(receiver.shared.poll(IrqChange::Keep, false, 64).received, 1);
     let found = receiver.shared.poll(IrqChange::Keep, false, 64);
     assert_eq!((found.received, found.waiting), (0, false), "nothing has come");
+}
+
+/// A device whose last packet comes with an error, and ends it.
+struct Last(Long);
+
+impl Notify for Last {}
+
+impl Device for Last {
+    fn name(&self) -> String {
+        "last".into()
+    }
+
+    fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn visit(&self, _see: &mut dyn FnMut(&Frame)) {}
+}
+
+impl RxDevice for Last {
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        self.0.receive(cache, to, budget)?;
+        Err(DeviceError::Unsupported { device: self.name(), what: "it has ended".into() })
+    }
+
+    fn ended(&self) -> bool {
+        true
+    }
+}
+
+/// The handler's inbox is full at first.
+#[test]
+fn device_that_ends_then_the_queue_has_ended_once_its_last_packet_is_taken() {
+    let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
+    let device = Box::new(Last(Long { pieces: 1, placer: SgWriter::default() }));
+    let known = Arc::new(OnceLock::<RxQueue>::new());
+    let (seen, mut shown) = (known.clone(), 0);
+    let handler = move |_: &mut Burst| {
+        assert!(!seen.get().unwrap().has_ended());
+        shown += 1;
+        if shown < 4 { Rest::Again } else { Rest::Free }
+    };
+    let receiver = RxQueue::new(device, &pool, &[], Box::new(handler)).unwrap();
+    known.set(receiver.clone()).unwrap();
+    let mut polls = 1;
+    while !receiver.shared.poll(IrqChange::Keep, false, 64).over {
+        assert!(!receiver.has_ended());
+        polls += 1;
+    }
+    assert!(receiver.has_ended() && polls <= 4, "{polls}");
 }
 
 /// A receiver waits for memory in turn, and keeps buffers until they are enough.

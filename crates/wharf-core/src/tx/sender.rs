@@ -209,12 +209,13 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends one packet, and waits for room. `&mut Burst::from(packet)` sends it by any other call.
+    /// Sends one packet, and waits for room. One that finds none in that time is dropped, and counted as
+    /// [`Sender::send_or_drop`] does. `&mut Burst::from(packet)` sends it by any other call.
     ///
     /// # Errors
-    /// The errors of [`Sender::send`]; the packet then goes back to its pool, as it does if the time is over.
+    /// The errors of [`Sender::send`]; the packet then goes back to its pool.
     pub fn send_packet(&mut self, packet: Packet, wait: impl Into<Wait>) -> Result<Sent, SendError> {
-        self.send(&mut packet.into(), wait)
+        self.send_whole(&mut packet.into(), Deadline::Of(wait.into()))
     }
 
     /// The sender's counters.

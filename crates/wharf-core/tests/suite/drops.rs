@@ -55,6 +55,23 @@ fn drop_tail_counts_packets_that_do_not_fit_at_the_sender() {
 }
 
 #[test]
+fn single_packet_that_finds_no_room_then_it_is_counted() {
+    let pool = pool(64);
+    let (queue, _control) = stuck(&pool, fifo(4));
+    let mut sender = queue.sender("drops").unwrap();
+    let mut sum = [0, 0];
+    for wait in [Wait::Never; 32].into_iter().chain([Wait::For(Duration::ZERO)]) {
+        let packet = sender.packet(64, Wait::Never).unwrap();
+        let sent = sender.send_packet(packet, wait).unwrap();
+        assert_eq!((sent.accepted + sent.dropped, sent.left), (1, 0));
+        sum = [sum[0] + sent.accepted as u64, sum[1] + sent.dropped as u64];
+    }
+    let counters = sender.counters();
+    assert_eq!([counters.packets.get(), counters.drops.get()], sum);
+    assert_eq!((counters.full_drops.get(), counters.deadline_drops.get()), (sum[1] - 1, 1));
+}
+
+#[test]
 fn drop_tail_without_a_poller_goes_on() {
     let pool = pool(256);
     let (queue, control) = stuck(&pool, fifo(4));

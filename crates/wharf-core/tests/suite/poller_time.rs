@@ -41,6 +41,11 @@ struct Line {
 struct End(Arc<TestClock>, Arc<Mutex<Line>>);
 
 impl Notify for End {
+    fn arm(&mut self) -> bool {
+        let now_ns = self.0.now_ns();
+        self.1.lock().unwrap().arrivals.front().is_none_or(|&at_ns| at_ns > now_ns)
+    }
+
     fn wait_fd(&self) -> Option<RawFd> {
         Some(0)
     }
@@ -210,10 +215,11 @@ fn spinning_saves_notifications_only_for_frequent_frames() {
     assert!(seldom >= 300 && seldom <= seldom_asleep, "{seldom} and {seldom_asleep} at 900 us");
 }
 
-/// A poller comes back exactly when a discipline releases frames, also after the handler of arrivals has panicked.
-fn frames_leave_when_tokens_allow(mode: Mode, panics: bool) {
+/// A poller comes back exactly when a discipline releases frames, also after the handler of arrivals has
+/// panicked, and while nobody takes what arrives. Returns the number of unmaskings.
+fn frames_leave_when_tokens_allow(mode: Mode, panics: bool, arrives: bool) -> u32 {
     let (clock, line) = (Arc::new(TestClock::default()), Arc::new(Mutex::new(Line::default())));
-    line.lock().unwrap().arrivals.extend(panics.then_some(1_000));
+    line.lock().unwrap().arrivals.extend((panics || arrives).then_some(1_000));
     let pool = pool(512);
     // 64 bytes each: a frame every 64 us.
     let rate = Rate::new(8_000_000).burst(64);
@@ -243,18 +249,28 @@ fn frames_leave_when_tokens_allow(mode: Mode, panics: bool) {
     receiver.close().unwrap();
     drop((burst, sender, receiver));
     assert_conserved(&queue);
+    line.lock().unwrap().unmaskings
 }
 
 #[test]
 fn frames_held_by_a_token_bucket_leave_when_tokens_allow() {
     for mode in [Mode::Adaptive, Mode::Sleeping] {
-        frames_leave_when_tokens_allow(mode, false);
+        frames_leave_when_tokens_allow(mode, false, false);
     }
 }
 
 #[test]
 fn frames_leave_by_the_poller_of_a_handler_that_has_panicked() {
     for mode in [Mode::Adaptive, Mode::Sleeping] {
-        frames_leave_when_tokens_allow(mode, true);
+        frames_leave_when_tokens_allow(mode, true, false);
+    }
+}
+
+#[test]
+fn arrivals_that_nobody_takes_then_the_poller_sleeps_as_without_them() {
+    for mode in [Mode::Adaptive, Mode::Sleeping] {
+        let [without, with] =
+            [false, true].map(|arrives| frames_leave_when_tokens_allow(mode, false, arrives));
+        assert!(with <= without + 2, "{mode:?}: {with} unmaskings, and {without}");
     }
 }

@@ -17,7 +17,11 @@ const BUFFERS: u32 = 40;
 const BUFFER_BYTES: u32 = 192;
 
 fn disciplines() -> Vec<Box<dyn Qdisc>> {
-    let (when_full, limit_packets) = (WhenFull::DropHead, 500);
+    disciplines_that(WhenFull::DropHead)
+}
+
+fn disciplines_that(when_full: WhenFull) -> Vec<Box<dyn Qdisc>> {
+    let limit_packets = 500;
     let fifo = |limit| Fifo::new(limit).when_full(when_full);
     let fq_codel = FqCodelOptions { limit_packets, when_full, ..FqCodelOptions::default() };
     let edt = EdtOptions { limit_packets, when_full, ..EdtOptions::default() };
@@ -96,6 +100,73 @@ fn packets_of_one_buffer_have_their_limit_alone() {
         assert_eq!(flood(&mut root, &mut cache, 500, BUFFER_BYTES), Some(0), "{}", root.qdisc().name());
         empty(&mut root, &mut cache);
     }
+}
+
+/// Ports of a switch that take nothing: another one still receives.
+#[test]
+fn queues_of_one_pool_then_all_together_leave_memory() {
+    for len_bytes in [BUFFERS * BUFFER_BYTES, BUFFER_BYTES] {
+        let pool = pool_of(FRAMES, BUFFER_BYTES);
+        let mut cache = pool.cache("test").unwrap();
+        let root = |qdisc| RootQdisc::new(qdisc, pool.region(), Arc::new(ManualClock::default()));
+        let mut roots: Vec<_> = disciplines().into_iter().map(root).collect();
+        for root in &mut roots {
+            let dropped = flood(root, &mut cache, 400, len_bytes);
+            assert!(dropped.is_some_and(|dropped| dropped > 200), "{}: {dropped:?}", root.qdisc().name());
+        }
+        assert!(pool.audit().out() <= FRAMES as usize * 3 / 4, "{} are out", pool.audit().out());
+        // Where others have left, more is held.
+        roots.truncate(2);
+        roots.iter_mut().for_each(|root| empty(root, &mut cache));
+        assert!(
+            flood(&mut roots[0], &mut cache, 9, BUFFERS * BUFFER_BYTES).is_some_and(|dropped| dropped == 0)
+        );
+        roots.iter_mut().for_each(|root| empty(root, &mut cache));
+    }
+}
+
+#[test]
+fn discipline_whose_senders_wait_then_they_wait_for_memory_until_half_of_it_is_free() {
+    for qdisc in disciplines_that(WhenFull::Wait) {
+        let pool = pool_of(FRAMES, BUFFER_BYTES);
+        let mut cache = pool.cache("test").unwrap();
+        let mut root = RootQdisc::new(qdisc, pool.region(), Arc::new(ManualClock::default()));
+        let (name, mut batch, mut count) = (root.qdisc().name(), Batch::new(1), 0);
+        while root.backpressure().full_bands() & 2 == 0 {
+            assert!(
+                take(&mut cache, &mut batch, 1, BUFFERS * BUFFER_BYTES),
+                "{name}: no memory after {count}"
+            );
+            root.begin();
+            root.enqueue(&mut batch);
+            count += 1;
+        }
+        // Band 1 of `prio` leaves a quarter to band 0.
+        assert!(if name == "prio" { count == 8 } else { count == 10 }, "{name}: {count}");
+        assert_eq!(root.backpressure().full_bands() & 1 == 0, name == "prio", "{name}");
+        assert!(!root.backpressure().has_drained(1), "{name}");
+        empty(&mut root, &mut cache);
+        assert!(root.backpressure().has_drained(1) && root.backpressure().full_bands() == 0, "{name}");
+    }
+}
+
+/// Many short packets are not dropped for the sake of a few long ones.
+#[test]
+fn fq_codel_over_its_memory_then_the_flow_with_the_most_buffers_loses() {
+    let pool = pool_of(FRAMES, BUFFER_BYTES);
+    let mut cache = pool.cache("test").unwrap();
+    let qdisc = disciplines().swap_remove(3);
+    let mut root = RootQdisc::new(qdisc, pool.region(), Arc::new(ManualClock::default()));
+    let mut batch = Batch::new(1);
+    for _ in 0..450 {
+        assert!(take(&mut cache, &mut batch, 2, BUFFER_BYTES));
+        root.enqueue(&mut batch);
+    }
+    assert!(flood(&mut root, &mut cache, 20, BUFFERS * BUFFER_BYTES).is_some());
+    let mut short = 0;
+    root.visit(&mut |frame| short += u32::from(frame.len_bytes() == BUFFER_BYTES));
+    assert_eq!(short, 450);
+    empty(&mut root, &mut cache);
 }
 
 #[test]

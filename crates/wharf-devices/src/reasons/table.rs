@@ -229,8 +229,9 @@ pub(super) static ROWS: &[Reason] = &[
     row(
         "overlimit",
         &["discipline"],
-        "`fq_codel` was full, and dropped from the flow with the most bytes.",
-        "Send less, or give a higher `limit`.",
+        "`fq_codel` was full, and dropped from the flow with the most bytes; or packets of several buffers took the memory that a \
+         discipline may hold.",
+        "Send less, give a higher `limit`, or more memory (`--frames N`).",
     ),
     row(
         "peer-gone",

@@ -359,14 +359,16 @@ impl<D: ?Sized + Side + TxDevice> Reopened<D> {
         &mut self, budget: usize, urgent: bool, into: &mut Completions,
     ) -> Result<(), DeviceError> {
         self.settle();
-        if let Some(error) = self.undelivered.take() {
-            return Err(error);
+        let reaped = match &mut self.inner {
+            Some(inner) => inner.reap(budget, urgent, into),
+            None => Ok(()),
+        };
+        // A device that has gone just now gives its frames back, too.
+        let result = reaped.or_else(|error| self.failed(error));
+        if self.inner.is_none() {
+            self.take_back();
+            self.done.reap(budget.saturating_sub(into.len()), into);
         }
-        if let Some(inner) = &mut self.inner {
-            return inner.reap(budget, urgent, into);
-        }
-        self.take_back();
-        self.done.reap(budget.saturating_sub(into.len()), into);
-        Ok(())
+        result.and_then(|()| self.undelivered.take().map_or(Ok(()), Err))
     }
 }

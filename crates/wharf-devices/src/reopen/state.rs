@@ -19,6 +19,8 @@ pub(super) struct State {
     pub(super) is_closed: bool,
     /// The mode of the device that was opened last.
     pub(super) mode: Option<&'static str>,
+    /// The next device is known to be there, and not handed out.
+    pub(super) is_told: bool,
     /// The thread opens the device, or has opened it and not handed it out.
     pub(super) is_opening: bool,
 }

@@ -37,7 +37,11 @@ impl Reopener {
     fn attempt(&self, slots: Vec<Option<Arc<Region>>>) -> (bool, bool) {
         let attached = slots.iter().flatten().count();
         // A kind of the user's may panic.
-        match outlive(|| self.open(slots)).unwrap_or_else(|| Err(self.spec.fault("it panicked"))) {
+        let opened = outlive(|| self.open(slots)).unwrap_or_else(|| Err(self.spec.fault("it panicked")));
+        if opened.is_err() {
+            self.lock().is_told = false;
+        }
+        match opened {
             Ok(devices) => return (self.hand_out(devices, attached), false),
             Err(_) if self.lock().is_closed => {}
             // What a reset finds missing has gone.
@@ -112,9 +116,13 @@ impl Reopener {
         if state.is_closed || state.is_reset || state.attached() != attached {
             return false;
         }
+        let is_told = std::mem::replace(&mut state.is_told, true);
         drop(state);
-        // Before a side can tell that its line is up, or that the new device has gone as well.
-        self.tell(&Change::Reopened { after });
+        // Before a side can tell that its line is up, or that the new device has gone as well; once, if a
+        // side has come meanwhile.
+        if !is_told {
+            self.tell(&Change::Reopened { after });
+        }
         drop(reports);
         state = self.lock();
         if state.is_closed || state.attached() != attached {
@@ -129,12 +137,16 @@ impl Reopener {
                 (slot.next, slot.is_retired) = (Some((generation, device)), false);
             }
         }
-        state.since = None;
+        (state.since, state.is_told) = (None, false);
         state.backoff.opened(Instant::now());
         // A reset that came with the news is one of the new device.
         let untaken = if std::mem::take(&mut state.is_reset) { state.ask(&self.asked) } else { Vec::new() };
-        state.is_reset = !untaken.is_empty();
+        let is_reset = !untaken.is_empty();
+        state.is_reset = is_reset;
         drop((state, unused, untaken));
+        if is_reset {
+            self.report(&Change::Reset);
+        }
         self.ready.signal();
         self.notify();
         true

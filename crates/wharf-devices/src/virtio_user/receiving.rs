@@ -22,7 +22,7 @@ pub(super) struct Receiving<R> {
     table: Box<[Option<Frame>]>,
     /// Buffers posted for frames, at most.
     wanted: u16,
-    _posting: Posting,
+    posting: Posting,
     /// The first part of a frame in several buffers, its header, and the number of buffers still to come; no
     /// part if it is dropped.
     head: Option<(Option<Frame>, VnetHeader, u16)>,
@@ -43,7 +43,7 @@ impl<R: DriverRing> Receiving<R> {
             merges: features & feature::MRG_RXBUF != 0,
             table: (0..size).map(|_| None).collect(),
             wanted: posting.frames() as u16,
-            _posting: posting,
+            posting,
             head: None,
             aside: Vec::new(),
             passing: Batch::new(BATCH_FRAMES_MAX),
@@ -169,6 +169,7 @@ impl<R: DriverRing> Receiving<R> {
 
     /// Posts as many buffers as are wanted, and the pool has.
     fn refill(&mut self, cache: &mut Cache) -> Result<(), PoolError> {
+        self.wanted = self.posting.frames() as u16;
         for frame in self.aside.drain(..) {
             cache.give_one(frame).map_err(|(error, _)| error)?;
         }

@@ -51,7 +51,10 @@ fn poll_until(device: &mut dyn TxDevice, count: &AtomicUsize, times: usize) {
 fn reset_before_the_new_device_is_taken_replaces_it_too() {
     let (mut device, reopener, count) = open("udp:127.0.0.1:9");
     let (first, again): (_, Weak<Reopener>) = (AtomicBool::new(true), Arc::downgrade(&reopener));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tells = told.clone();
     reopener.observe(move |change| {
+        tells.lock().unwrap().push(matches!(change, Change::Reset));
         if matches!(change, Change::Reopened { .. }) && first.swap(false, SeqCst) {
             // The device has been opened, and its side has not taken it yet.
             again.upgrade().unwrap().reset();
@@ -66,6 +69,7 @@ fn reset_before_the_new_device_is_taken_replaces_it_too() {
     std::thread::sleep(Duration::from_millis(20));
     poll_until(&mut *device, &count, 2);
     assert!(reopener.away().is_none());
+    assert_eq!(*told.lock().unwrap(), [true, false, true, false]);
 }
 
 #[test]
@@ -152,8 +156,11 @@ fn side_that_has_memory_only_as_devices_are_handed_out_then_its_device_has_it() 
     device.attach(pool.region().clone()).unwrap();
     let receiving = Arc::new(Mutex::new(opened.receiving.unwrap()));
     let (late, region) = (receiving.clone(), pool.region().clone());
+    let count = Arc::new(AtomicUsize::new(0));
+    let counts = count.clone();
     reopener.observe(move |change| {
         if matches!(change, Change::Reopened { .. }) {
+            counts.fetch_add(1, SeqCst);
             late.lock().unwrap().attach(region.clone()).unwrap();
         }
     });
@@ -167,7 +174,7 @@ fn side_that_has_memory_only_as_devices_are_handed_out_then_its_device_has_it() 
             receiving.lock().unwrap().receive(&mut cache, &mut batch, 1).unwrap();
         }
     }
-    assert_eq!(*POLLED_WITH_MEMORY.lock().unwrap(), Some(true));
+    assert_eq!((*POLLED_WITH_MEMORY.lock().unwrap(), count.load(SeqCst)), (Some(true), 1));
 }
 
 /// Runs `body` with a limit of no descriptors.

@@ -240,10 +240,15 @@ impl Summary {
 
     /// Adds what another port has counted, before the audit: of that, nothing but sums and times is left.
     pub(super) fn add(&mut self, mut later: Self) {
-        later.queues.iter().for_each(TxQueue::poll);
-        let more = later.queues.split_off(self.queues.len().min(later.queues.len()));
-        self.queues.iter().zip(&later.queues).for_each(|(queue, other)| queue.absorb(other));
-        self.queues.extend(more);
+        self.queues.iter().chain(&later.queues).for_each(TxQueue::poll);
+        // A queue whose device may have frames still counts on: it is kept.
+        let is_final = |queue: &TxQueue| queue.counters().accepted.get() == queue.counters().gone();
+        for (at, queue) in later.queues.drain(..).enumerate() {
+            match self.queues.get(at).filter(|first| is_final(first) && is_final(&queue)) {
+                Some(first) => first.absorb(&queue),
+                None => self.queues.push(queue),
+            }
+        }
         let more = later.counts.split_off(self.counts.len().min(later.counts.len()));
         self.counts.iter().zip(&later.counts).for_each(|(counts, other)| counts.absorb(other));
         self.counts.extend(more);

@@ -9,7 +9,7 @@ use super::{
     FIFO_PACKETS, FRAME_BYTES, FRAMES, FRAMES_MAX, ForwardError, ForwardSettings, SUPER_FRAME_BYTES,
     SUPER_FRAMES, SUPER_POOL_BYTES, Way,
 };
-use crate::port::{Owners, Pollers, Port};
+use crate::port::{Host, Owners, Pollers, Port};
 use std::sync::Arc;
 use wharf_core::device::PATIENCE;
 use wharf_core::gso::GsoLimiter;
@@ -176,6 +176,21 @@ fn suffices(pool: &PagePool, name: &str) -> Result<(), ForwardError> {
 }
 
 impl ForwardSettings {
+    /// Returns the pollers: one for each of the `queues`, or as many as were asked for.
+    pub(super) fn pollers_of(&self, queues: usize, receivers: usize) -> Vec<Arc<Pollers>> {
+        self.further_pollers(self.pollers.unwrap_or(queues).clamp(1, receivers.max(1)), &[])
+    }
+
+    /// Makes so many pollers beside `others`, on the first processors that these leave.
+    pub(super) fn further_pollers(&self, threads: usize, others: &[Arc<Pollers>]) -> Vec<Arc<Pollers>> {
+        let mut used: Vec<_> = others.iter().filter_map(|pollers| pollers.cpu()).collect();
+        let mut free = self.cpus.iter().cycle().filter(|cpu| {
+            let taken = used.iter().position(|other| other == *cpu);
+            taken.inspect(|&at| _ = used.swap_remove(at)).is_none()
+        });
+        (0..threads).map(|_| Pollers::new(Host::Machine, self.poller, free.next().copied())).collect()
+    }
+
     /// Makes the memory of a switch with `queues` queues in all.
     pub(super) fn pool_of(&self, ends: &[End], queues: usize) -> Result<PagePool, ForwardError> {
         let large = ends.iter().filter(|end| end.receives).all(End::receives_super_packets);

@@ -17,7 +17,7 @@ use super::{ForwardError, ForwardSettings};
 use arrivals::{Arrivals, Budget, Changes, Copier, Out};
 pub(super) use frame::Vlans;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
 use std::time::Duration;
 pub(super) use table::PORTS_MAX;
@@ -38,6 +38,8 @@ pub(super) struct Switch {
     tick: AtomicU8,
     /// By number.
     members: RwLock<Vec<Option<Member>>>,
+    /// True once a port has had stations of its own: without, no packet asks `members`.
+    has_own: AtomicBool,
     /// Those who are told of members that come and go, with the numbers of their ports.
     handlers: Mutex<Vec<(usize, Weak<Changes>)>>,
 }
@@ -59,7 +61,8 @@ impl Switch {
         let secret = |n: u64| RandomState::new().hash_one(n);
         let table = MacTable::new([0, 1, 2, 3].map(secret));
         let (members, handlers) = (RwLock::default(), Mutex::default());
-        Arc::new(Self { table, tick: AtomicU8::new(0), members, handlers })
+        let (tick, has_own) = (AtomicU8::new(0), AtomicBool::new(false));
+        Arc::new(Self { table, tick, members, has_own, handlers })
     }
 
     fn members(&self) -> RwLockReadGuard<'_, Vec<Option<Member>>> {
@@ -89,6 +92,7 @@ impl Switch {
         let len = members.len().max(number + 1);
         members.resize_with(len, || None);
         let own = member.own.clone();
+        self.has_own.fetch_or(!own.is_empty(), Relaxed);
         members[number] = Some(member);
         drop(members);
         // Until now they were permitted elsewhere.
@@ -117,6 +121,9 @@ impl Switch {
 
     /// True if a station may be at `port`. It is asked of those that are not known there.
     fn may_be_at(&self, mac: &[u8], port: u8) -> bool {
+        if !self.has_own.load(Relaxed) {
+            return true;
+        }
         let members = self.members();
         let has = |member: &Member| member.own.iter().any(|own| own == mac);
         let is_own = members.get(usize::from(port)).and_then(Option::as_ref).is_some_and(has);
@@ -126,6 +133,9 @@ impl Switch {
     /// Returns the port that alone has this station for its own.
     #[cold]
     fn pinned(&self, mac: &[u8]) -> Option<u8> {
+        if !self.has_own.load(Relaxed) {
+            return None;
+        }
         let members = self.members();
         let has =
             |member: &Option<Member>| member.iter().any(|member| member.own.iter().any(|own| own == mac));

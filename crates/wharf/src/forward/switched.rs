@@ -84,10 +84,14 @@ impl Forward {
         };
         let directions = ends.iter().enumerate().map(direction).collect();
         let (all, ports) = (devices.iter().map(Vec::len).sum(), Vec::new());
-        let (queues, pollers) = (
-            devices.iter().map(Vec::len).max().unwrap_or(1),
-            settings.pollers_of(all, all, self.pollers.len()),
-        );
+        let queues = devices.iter().map(Vec::len).max().unwrap_or(1);
+        let lacking = settings.pollers.map_or(all, |asked| asked.max(1).saturating_sub(self.pollers.len()));
+        let made = settings.further_pollers(lacking.min(all), &self.pollers);
+        let mut pollers = if made.is_empty() { self.pollers.clone() } else { made.clone() };
+        if made.is_empty() {
+            // There are as many as were asked for: a port that is plugged has one of them, in turn.
+            pollers.rotate_left(self.ports.len() % self.pollers.len());
+        }
         let mut lines = Lines { settings, ends, pollers, queues, directions, ports, is_switch: true };
         let count = devices.len();
         if let Err(error) = lines.connect(&switched.switch, &switched.pool, first, devices) {
@@ -95,7 +99,7 @@ impl Forward {
             return Err(error);
         }
         switched.numbers.extend(first..first + lines.ports.len());
-        self.pollers.extend(lines.pollers);
+        self.pollers.extend(made);
         self.ports.extend(lines.ports);
         self.directions.extend(lines.directions.into_iter().flatten());
         Ok(())

@@ -27,6 +27,11 @@ impl Pollers {
         Arc::new(Self { host, settings, cpu, state: Mutex::default() })
     }
 
+    /// The processor that the thread is pinned to.
+    pub(crate) fn cpu(&self) -> Option<usize> {
+        self.cpu
+    }
+
     /// Adds a port, without queues. Returns its number.
     pub(super) fn join(&self) -> usize {
         let mut state = lock(&self.state);

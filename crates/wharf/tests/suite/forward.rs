@@ -79,6 +79,60 @@ fn ports_that_come_and_go_leave_little_memory_and_no_poller() {
     assert_eq!(summaries.iter().map(|one| one.queues.len()).collect::<Vec<_>>(), [1; 4]);
 }
 
+#[test]
+fn port_that_is_plugged_then_it_has_a_poller_of_those_that_were_asked_for() {
+    let end = || Port::builder_over(vec![Opened::duplex(wire(&WireSpec::default()).0)], Direction::Both);
+    for (asked, threads) in [(None, [3, 4]), (Some(2), [2, 2]), (Some(9), [3, 4])] {
+        let settings = ForwardSettings { pollers: asked, ..ForwardSettings::default() };
+        let mut forward = Forward::start([end(), end(), end()], &settings).unwrap();
+        let started = forward.poller_counters().count();
+        forward.plug(end(), &settings).unwrap();
+        assert_eq!([started, forward.poller_counters().count()], threads, "{asked:?}");
+        forward.finish(Duration::ZERO);
+    }
+}
+
+/// Ports that take nothing hold a part of the memory each.
+#[test]
+fn ports_of_a_switch_that_take_nothing_then_the_others_go_on() {
+    let (ends, far): (Vec<_>, Vec<_>) = (0..5).map(|_| wire(&WireSpec::default())).unzip();
+    let ends: Vec<_> =
+        ends.into_iter().map(|end| Port::builder_over(vec![Opened::duplex(end)], Direction::Both)).collect();
+    let settings = ForwardSettings { frames: Some(512), flood_pps: u32::MAX, ..ForwardSettings::default() };
+    let forward = Forward::start(ends, &settings).unwrap();
+    let far =
+        far.into_iter().map(|end| Port::builder_over(vec![Opened::duplex(end)], Direction::Both).build());
+    let far: Vec<Port> = far.collect::<Result<_, _>>().unwrap();
+    let mut senders: Vec<_> = far[..2].iter().map(|port| port.sender("test").unwrap()).collect();
+    let mut receivers: Vec<_> = far[..2].iter().map(|port| port.receiver().unwrap()).collect();
+    let mut send = |from: usize, to: u8, len_bytes: u32| {
+        let mut packet = senders[from].packet(len_bytes, Duration::from_secs(9)).unwrap();
+        packet.bytes_mut().fill(0);
+        packet.bytes_mut()[..14].copy_from_slice(&[2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from as u8, 0x88, 0xb5]);
+        assert_eq!(senders[from].send_packet(packet, Duration::from_secs(9)).unwrap().accepted, 1);
+    };
+    let mut hear = |at: usize| {
+        let mut burst = far[at].burst(64);
+        while receivers[at].recv(&mut burst, Duration::from_secs(9)).unwrap() > 0 {
+            if burst.iter().any(|bytes| bytes.len() == 99) {
+                return true;
+            }
+            burst.clear();
+        }
+        false
+    };
+    for _ in 0..6000 {
+        // To all: three ports take no more than their wire holds.
+        send(0, 9, 1500);
+    }
+    send(1, 0, 99);
+    assert!(hear(0), "the first hears the second");
+    send(0, 1, 99);
+    assert!(hear(1), "the second hears the first");
+    drop((senders, receivers));
+    forward.finish(Duration::ZERO);
+}
+
 /// True once the run is over, or its receive side has ended with an error, within `time`.
 fn ends_within(forward: &Forward, time: Duration) -> bool {
     let began = Instant::now();

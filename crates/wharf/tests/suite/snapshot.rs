@@ -73,6 +73,22 @@ fn task_closes_a_port_and_has_its_audit() {
 }
 
 #[test]
+fn near_end_of_a_wire_closes_first_then_its_packets_count_once_they_are_back() {
+    let port = Port::open("wire:rate=8kbit", Direction::Send).unwrap();
+    let far_end = port.far_end().unwrap();
+    let mut sender = port.sender("test").unwrap();
+    for _ in 0..3 {
+        let packet = sender.packet(60, SECOND).unwrap();
+        _ = sender.send_packet(packet, SECOND).unwrap();
+    }
+    drop(sender);
+    port.close(Duration::ZERO);
+    far_end.close(Duration::ZERO);
+    let now = port.snapshot();
+    assert_eq!((now.accepted, now.inside, now.frames_out), (3, 0, 0), "{now:?}");
+}
+
+#[test]
 fn snapshot_adds_up_while_a_sender_sends() {
     let port = Port::open("null", Direction::Send).unwrap();
     let mut sender = port.sender("test").unwrap();

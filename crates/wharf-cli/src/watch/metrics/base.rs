@@ -129,8 +129,8 @@ fn is_link_up(end: &str) -> Option<bool> {
     let found = HostInterface::find(name).map(|interface| interface.has_carrier);
     let is_interface = |known: &&Kind| known.name == kind && matches!(known.place, Place::Interface(_));
     // A name with escapes is not that of the interface.
-    let is_of_interface = !name.contains('\\') && Registry::default().kinds().iter().any(is_interface);
-    found.or(is_of_interface.then_some(false))
+    let is_of_interface = || !name.contains('\\') && Registry::default().kinds().iter().any(is_interface);
+    found.or_else(|| is_of_interface().then_some(false))
 }
 
 #[cfg(test)]

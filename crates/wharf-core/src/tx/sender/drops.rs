@@ -94,6 +94,18 @@ impl Sender {
         Ok(dropped)
     }
 
+    /// Works like [`Sender::send`], and drops what it would leave.
+    pub(super) fn send_whole(&mut self, burst: &mut Burst, deadline: Deadline) -> Result<Sent, SendError> {
+        let Sent { accepted, left, .. } = self.send_by(burst, || deadline)?;
+        let batch = burst.batch_mut();
+        let dropped = match deadline.is_never() {
+            _ if left == 0 => 0,
+            true => self.discard(batch, left, |counters| &counters.full_drops)?,
+            false => self.discard(batch, left, |counters| &counters.deadline_drops)?,
+        };
+        Ok(Sent { accepted, dropped, left: 0 })
+    }
+
     fn discard(
         &mut self, batch: &mut Batch, count: usize, reason: impl Fn(&SenderCounters) -> &Counter,
     ) -> Result<usize, SendError> {

@@ -105,7 +105,8 @@ impl Spread {
     /// # Errors
     /// The errors of [`Sender::send_packet`].
     pub fn send_packet(&mut self, packet: Packet, wait: impl Into<Wait>) -> Result<Sent, SendError> {
-        self.send(&mut packet.into(), wait)
+        let deadline = Deadline::Of(wait.into());
+        self.each(&mut packet.into(), |by, packets| by.send_whole(packets, deadline))
     }
 
     /// Works like [`Sender::fill`], from the first sender whose cache has frames, in turn.

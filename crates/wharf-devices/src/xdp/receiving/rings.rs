@@ -31,9 +31,10 @@ pub struct Rings {
 struct QueueRings {
     fill: Producer<u64>,
     receive: Consumer<Descriptor>,
-    /// Frames that wait for packets, and their most.
+    /// Frames that wait for packets, and their most: now, and beside no other receiver.
     posted: u32,
     wanted: u32,
+    wish: u32,
     /// Packets received.
     packets: u64,
     /// The first part of a packet of several buffers.
@@ -47,7 +48,8 @@ struct QueueRings {
 struct Memory {
     table: Table,
     region: Arc<Region>,
-    posting: Option<Posting>,
+    /// With the number of queues.
+    posting: Option<(Posting, u32)>,
     window: Window,
     /// With zero-copy, bytes of a page: no buffer may cross its end.
     page_bytes: Option<usize>,
@@ -75,26 +77,24 @@ impl Rings {
     /// Adds the rings of a further queue.
     #[must_use]
     pub fn and(mut self, fill: Producer<u64>, receive: Consumer<Descriptor>) -> Self {
-        let (posted, wanted, packets, head, discards) = (0, 1, 0, None, false);
-        self.queues.push(QueueRings { fill, receive, posted, wanted, packets, head, discards });
+        let (posted, wanted, wish, packets, head, discards) = (0, 1, 1, 0, None, false);
+        self.queues.push(QueueRings { fill, receive, posted, wanted, wish, packets, head, discards });
         self
     }
 
     /// Up to so many `quarters` of the pool wait for packets, divided by so many devices that have it, and by
-    /// the queues; less where other receivers have claimed them: see [`Posting`].
+    /// the queues; less while other receivers want them, too: see [`Posting`].
     #[must_use]
     pub fn keeping(mut self, quarters: u32, shared_by: u32) -> Self {
         let frames = self.memory.region.spec().frames / 4 * quarters;
         let queues = self.queues.len() as u32;
         let share = frames / shared_by.max(1).saturating_mul(queues);
-        let wanted = self.queues.iter().map(|queue| queue.fill.entries().min(share)).sum();
+        self.queues.iter_mut().for_each(|queue| queue.wish = queue.fill.entries().min(share));
         // What was claimed before is given back first.
         self.memory.posting = None;
-        let posting = Posting::of(&self.memory.region, wanted);
-        for queue in &mut self.queues {
-            queue.wanted = queue.fill.entries().min(share).min(posting.frames() / queues).max(1);
-        }
-        self.memory.posting = Some(posting);
+        let wanted = self.queues.iter().map(|queue| queue.wish).sum();
+        self.memory.posting = Some((Posting::of(&self.memory.region, wanted), queues));
+        self.queues.iter_mut().for_each(|queue| queue.share(&self.memory));
         self
     }
 
@@ -260,8 +260,15 @@ impl QueueRings {
         self.head.take()
     }
 
+    /// Wants as many frames as it may have beside other receivers now.
+    fn share(&mut self, memory: &Memory) {
+        let part = memory.posting.as_ref().map_or(0, |(posting, queues)| posting.frames() / queues);
+        self.wanted = self.wish.min(part).max(1);
+    }
+
     /// Gives the kernel as many frames as are wanted, and the pool has.
     fn refill(&mut self, memory: &mut Memory, cache: &mut Cache) -> Result<(), PoolError> {
+        self.share(memory);
         cache.give(&mut memory.passing)?;
         let len_bytes = memory.region.data_bytes_max();
         while self.posted < self.wanted {

@@ -47,15 +47,18 @@ impl Budget {
         (per_s / 10).max(PORTS_MAX as u64)
     }
 
-    /// Takes `copies`, if there are as many.
+    /// Takes `copies`, if there are as many; of more than it ever has, those.
     fn take(&mut self, copies: u64, now_ns: u64) -> bool {
+        let (most, second_ns) = (Self::most(self.per_s), 1_000_000_000);
         let passed_ns = u128::from(now_ns.saturating_sub(self.since_ns));
-        let more = passed_ns * u128::from(self.per_s) / 1_000_000_000;
+        let more = (passed_ns * u128::from(self.per_s) / second_ns).min(most.into()) as u64;
         if more > 0 {
-            self.left =
-                Self::most(self.per_s).min(self.left.saturating_add(u64::try_from(more).unwrap_or(u64::MAX)));
-            self.since_ns = now_ns;
+            // Parts of a copy count next time.
+            let spent_ns = u128::from(more) * second_ns / u128::from(self.per_s);
+            self.since_ns = if more == most { now_ns } else { self.since_ns + spent_ns as u64 };
+            self.left = most.min(self.left + more);
         }
+        let copies = copies.min(most);
         let has = self.left >= copies;
         self.left -= if has { copies } else { 0 };
         has
@@ -202,7 +205,10 @@ impl Arrivals {
         let Some(copies) = all().count().checked_sub(1) else {
             return self.drop_first(burst, Unsent::NoPort);
         };
-        if !self.budget.take(copies as u64 + 1, self.clock.now_ns()) {
+        // A copy of a super-packet takes the memory of many.
+        let first_bytes = burst.frames().first().map_or(0, |frame| frame.len_bytes());
+        let buffers = first_bytes.div_ceil(burst.pool().packet_bytes_max().max(1)).max(1);
+        if !self.budget.take((copies as u64 + 1) * u64::from(buffers), self.clock.now_ns()) {
             return self.drop_first(burst, Unsent::FloodLimit);
         }
         let Some(mut packet) = burst.pop() else { return };

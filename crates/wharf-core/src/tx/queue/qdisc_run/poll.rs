@@ -103,7 +103,12 @@ fn begin(
     match irq {
         IrqChange::Keep => {}
         IrqChange::Mask => state.engine.device_mut().disarm(),
-        IrqChange::Unmask => found.unarmed = !state.engine.device_mut().arm(),
+        IrqChange::Unmask => {
+            let device = state.engine.device_mut();
+            // What nobody receives is not an event: it cannot be taken.
+            let ignores = receive.is_none() && device.rx().is_some();
+            found.unarmed = !device.arm() && !ignores;
+        }
     }
     if found.blocked {
         state.engine.force_completion();
