@@ -57,6 +57,12 @@ fn arrived(received: &Receiver<(SocketAddr, Vec<u8>)>, end: u64) -> Vec<u64> {
     numbers
 }
 
+/// True if the kernel has the neighbour behind `port`: one that was deleted once the router asks for it.
+fn has_neighbour(rig: &Rig, port: usize) -> bool {
+    let n = port + 1;
+    rig.sh(&format!("ip -n $A neigh show 10.{n}.0.2 dev a{n}")).contains("lladdr")
+}
+
 /// A change: a script, and the port that packets leave by afterwards.
 const CHANGES: [(&str, usize); 8] = [
     ("ip -n $A route replace 192.0.2.1 via 10.2.0.2", 1),
@@ -99,7 +105,10 @@ fn new_packets_go_the_new_way_and_none_is_lost_unnamed() {
             let last: Vec<u64> = (traffic.sent - 200..traffic.sent).collect();
             let come = arrived(&received, traffic.sent);
             all.extend(&come);
-            now[port] - then[port] == 200 && now[1 - port] == then[1 - port] && come.ends_with(&last)
+            now[port] - then[port] == 200
+                && now[1 - port] == then[1 - port]
+                && come.ends_with(&last)
+                && has_neighbour(&rig, port)
         };
         longest = longest.max(eventually(script, went_the_new_way));
     }
