@@ -100,8 +100,8 @@ pub fn assert_conserved(queue: &TxQueue) {
     assert_eq!(audit.out(), 0, "{audit}");
 }
 
-/// Returns a free port at `host` for UDP: none that the kernel gives to other sockets meanwhile. In place of 127.0.0.1 it is at a
-/// loopback address of this process's own.
+/// Returns a free port at `host` for UDP: none that the kernel gives to other sockets meanwhile. In place of
+/// 127.0.0.1 it is at a loopback address of this process's own.
 pub fn free_udp(host: &str) -> SocketAddr {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let id = std::process::id();

@@ -83,8 +83,8 @@ pub fn within_a_minute(body: impl FnOnce() + Send + 'static) {
     ends_within(Duration::from_secs(60), body);
 }
 
-/// Runs `body`, and fails if it takes ten minutes: for threads that hand over to each other some thousand times, each time after all
-/// others on a busy machine have run.
+/// Runs `body`, and fails if it takes ten minutes: for threads that hand over to each other some thousand
+/// times, each time after all others on a busy machine have run.
 pub fn within_ten_minutes(body: impl FnOnce() + Send + 'static) {
     ends_within(Duration::from_secs(600), body);
 }

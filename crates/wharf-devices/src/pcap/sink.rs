@@ -111,7 +111,7 @@ impl<W: Write> PcapSink<W> {
         self
     }
 
-    /// Sets the clock by which gathered records are written after a second; the system's monotonic one by default.
+    /// Sets the clock by which gathered records are written after a second; the monotonic one by default.
     #[must_use]
     pub fn ticks(mut self, ticks: Arc<dyn Clock>) -> Self {
         self.ticks = ticks;

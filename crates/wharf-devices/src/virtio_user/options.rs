@@ -58,8 +58,8 @@ pub struct VirtioUserOptions {
     pub copy: bool,
     /// Unit of the byte queue limit: bytes by default.
     pub limit_unit: LimitUnit,
-    /// Time for all answers of a conversation (to agree on features, to start, to stop): 10 s by default. A back end that takes longer
-    /// is gone.
+    /// Time for all answers of a conversation (to agree on features, to start, to stop): 10 s by default. A
+    /// back end that takes longer is gone.
     pub answers_within: Duration,
 }
 
