@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::io;
 use std::os::fd::RawFd;
 use std::time::Duration;
+use wharf_sys::clock::monotonic_ns;
 use wharf_sys::mapping::Mapping;
 
 /// Registers of an adapter, memory for it, and its interrupts.
@@ -27,6 +28,10 @@ pub trait Bus: Debug + Send + Sync + 'static {
     fn unmask(&self);
     /// True if the kernel wants the adapter back, or has wanted it: it is to be removed.
     fn is_requested(&self) -> bool;
+    /// Returns the time, ns.
+    fn now_ns(&self) -> u64 {
+        monotonic_ns()
+    }
     /// Waits while the adapter resets, or ends what it does.
     fn pause(&self, duration: Duration) {
         std::thread::sleep(duration);

@@ -78,7 +78,7 @@ impl AdapterLink {
         if status & STATUS_LU == 0 {
             self.change(State::Down, ("no carrier: its other end is down or not plugged in", ENETDOWN));
             // The adapter sends nothing, and keeps what it has: only a reset takes that back.
-            if self.is_stuck(held, done) {
+            if self.is_stuck(bus.now_ns(), held, done) {
                 self.unsent = "link-down";
                 let why = "no carrier for 2 s, and frames in the adapter: it is to be reset";
                 self.change(State::Gone, (why, ENETDOWN));
@@ -86,17 +86,17 @@ impl AdapterLink {
             return;
         }
         self.change(State::Up, ("", 0));
-        if self.is_stuck(held, done) {
+        if self.is_stuck(bus.now_ns(), held, done) {
             self.change(State::Gone, ("the adapter hangs: it has sent nothing for 2 s", EIO));
         }
     }
 
     /// True if the adapter has had frames for too long, in the same state of the link, and has sent none.
-    fn is_stuck(&mut self, held: usize, done: u32) -> bool {
+    fn is_stuck(&mut self, now_ns: u64, held: usize, done: u32) -> bool {
         if held == 0 {
             self.stuck.clear();
         }
-        held > 0 && self.stuck.is_stuck(done.into(), HANGS_AFTER_NS)
+        held > 0 && self.stuck.is_stuck_at(now_ns, done.into(), HANGS_AFTER_NS)
     }
 
     fn change(&mut self, state: State, why: (&'static str, i32)) {

@@ -21,7 +21,6 @@ use wharf_core::device::{
 use wharf_core::pool::Cache;
 use wharf_devices::iface::{Drops, State, TxBook, io_fault, pool_fault};
 use wharf_mem::{Batch, Frame, Region};
-use wharf_sys::clock::monotonic_ns;
 
 /// Quarters of the pool that are posted for arrivals, at most: by a device that only receives, and by one that sends as
 /// well.
@@ -204,7 +203,7 @@ impl<F: Family, B: Bus> Notify for Port<F, B> {
         }
         if has_come {
             self.signals.interrupts += 1;
-            if let Some(interval_ns) = self.throttle.learn(monotonic_ns(), std::mem::take(&mut self.moved)) {
+            if let Some(interval_ns) = self.throttle.learn(bus.now_ns(), std::mem::take(&mut self.moved)) {
                 F::throttle(bus, self.queue, interval_ns);
             }
             bus.unmask();

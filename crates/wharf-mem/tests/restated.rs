@@ -80,8 +80,17 @@ fn each_line_that_a_model_restates_is_in_its_function_in_that_order() {
     let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/loom");
     let models = fs::read_dir(models).unwrap().map(|entry| entry.unwrap().path());
     let by_model: BTreeMap<_, _> = models.map(|model| (model.clone(), check(&model))).collect();
-    for name in ["waitlist", "memory", "poller", "dedicated", "hand_off", "reopen", "reset_waiters", "events"]
-    {
+    for name in [
+        "waitlist",
+        "memory",
+        "poller",
+        "dedicated",
+        "hand_off",
+        "reopen",
+        "reset_waiters",
+        "events",
+        "vhost_user",
+    ] {
         let count = by_model.iter().find(|(model, _)| model.ends_with(format!("{name}.rs"))).map(|one| one.1);
         assert!(count.is_some_and(|&count| count > 2), "{name}: a model names what it restates: {count:?}");
     }

@@ -26,6 +26,7 @@
 //! | `end::End` | a device with memory, driven by hand |
 //! | `packets::Shape` | super-packets of every shape |
 //! | [`Scratch`] | a directory of a test's own |
+//! | [`free_udp`] | an address of a test's own |
 
 pub mod content;
 pub mod gate;
@@ -39,6 +40,7 @@ pub mod end;
 #[cfg(feature = "devices")]
 pub mod ends;
 
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -96,6 +98,21 @@ pub fn assert_conserved(queue: &TxQueue) {
     assert_eq!(counters.accepted.get(), by_senders, "frames from senders were accepted");
     let audit = queue.audit();
     assert_eq!(audit.out(), 0, "{audit}");
+}
+
+/// Returns a free port at `host` for UDP: none that the kernel gives to other sockets meanwhile. In place of
+/// 127.0.0.1 it is at a loopback address of this process's own.
+pub fn free_udp(host: &str) -> SocketAddr {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let id = std::process::id();
+    let [_, high, middle, low] = (id | 0x40_0000).to_be_bytes();
+    let host = match host.trim_matches(['[', ']']) {
+        "127.0.0.1" => IpAddr::from([127, high, middle, low]),
+        host => host.parse().unwrap(),
+    };
+    let ports = || Some(10_000 + (id.wrapping_mul(61).wrapping_add(COUNT.fetch_add(1, Relaxed))) % 20_000);
+    let mut addresses = std::iter::from_fn(ports).map(|port| SocketAddr::new(host, port as u16));
+    addresses.find(|address| UdpSocket::bind(address).is_ok()).unwrap()
 }
 
 /// A directory of a test's own, removed at the end.

@@ -1,7 +1,9 @@
 //! Clocks, and threads whose sleeps and wake-ups are counted.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wharf_core::host::{Clock, Park, Wake};
 
@@ -78,13 +80,23 @@ impl Wake for Logs {
 
 /// Runs `body`, and fails if it takes a minute.
 pub fn within_a_minute(body: impl FnOnce() + Send + 'static) {
+    ends_within(Duration::from_secs(60), body);
+}
+
+/// Runs `body`, and fails if it takes ten minutes: for threads that hand over to each other some thousand
+/// times, each time after all others on a busy machine have run.
+pub fn within_ten_minutes(body: impl FnOnce() + Send + 'static) {
+    ends_within(Duration::from_secs(600), body);
+}
+
+fn ends_within(bound: Duration, body: impl FnOnce() + Send + 'static) {
     let (done, waits) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         body();
         // The receiver is gone only if the test has failed already.
         let _ = done.send(());
     });
-    match waits.recv_timeout(Duration::from_secs(60)) {
+    match waits.recv_timeout(bound) {
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("hung"),
         _ => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
     }
@@ -92,12 +104,51 @@ pub fn within_a_minute(body: impl FnOnce() + Send + 'static) {
 
 /// Waits until `is_so`, and fails if that takes longer than `bound`.
 #[track_caller]
-pub fn eventually(bound: Duration, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < bound, "not within {bound:?}");
+pub fn eventually(bound: Duration, is_so: impl FnMut() -> bool) {
+    assert!(within(bound, is_so), "not within {bound:?}");
+}
+
+/// Waits until `is_so`, for at most `bound`. Returns true if it is.
+pub fn within(bound: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + bound;
+    loop {
+        // Asked once behind the end: the thread may have had no processor for long.
+        let is_over = Instant::now() >= end;
+        if is_so() {
+            return true;
+        } else if is_over {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// A thread whose sleep a test waits for.
+#[derive(Debug, Clone)]
+pub struct ThreadState(PathBuf);
+
+impl ThreadState {
+    /// Returns that of the calling thread.
+    pub fn current() -> Self {
+        Self(Path::new("/proc").join(std::fs::read_link("/proc/thread-self").unwrap()).join("stat"))
+    }
+
+    /// Waits until the thread sleeps (proc_pid_stat), or has ended.
+    pub fn await_asleep(&self) {
+        let is_awake = |stat: String| stat.rsplit(") ").next().is_some_and(|rest| !rest.starts_with('S'));
+        eventually(Duration::from_secs(60), || !std::fs::read_to_string(&self.0).is_ok_and(is_awake));
+    }
+}
+
+/// Starts a thread that is to wait. Returns once it does.
+pub fn spawn_waiting<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let (tells, told) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        tells.send(ThreadState::current()).unwrap();
+        body()
+    });
+    told.recv().unwrap().await_asleep();
+    thread
 }
 
 /// The number of threads that sleep without a bound; clones share it.

@@ -37,6 +37,7 @@ use resolver::Heard;
 use sending::Sending;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::Duration;
 use wharf_core::device::{
     CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Signals, Transmitted, TxDevice,
     TxInfo,
@@ -105,6 +106,8 @@ pub struct Verbs {
     look: LookTimer,
     is_armed: bool,
     signals: Signals,
+    /// Time that has passed beside the host's clock, in tests.
+    passed_ns: u64,
 }
 
 impl Verbs {
@@ -139,18 +142,30 @@ impl Verbs {
             look: LookTimer::new(1),
             is_armed: false,
             signals: Signals::default(),
+            passed_ns: 0,
         })
+    }
+
+    /// Lets time pass for this device.
+    #[doc(hidden)]
+    pub fn pass(&mut self, time: Duration) {
+        self.passed_ns += time.as_nanos() as u64;
+    }
+
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        HostClock.now_ns() + self.passed_ns
     }
 
     /// Handles what is due now and then: events of the device, questions and answers, a device that is stuck. Returns false if more
     /// questions and answers are there, or what frames may have waited for has come.
     #[cold]
     fn serve(&mut self) -> bool {
+        let now_ns = self.now_ns();
         let Some(port) = &mut self.port else { return true };
         self.look.restart(LookTimer::EVERY);
         port.take_events();
-        self.sending.check_stuck(port);
-        let now_ns = HostClock.now_ns();
+        self.sending.check_stuck(port, now_ns);
         let own = self.receiving.is_ready().then(|| port.queue_pair.number());
         let Port { resolver, peers, neighbours, .. } = port;
         let was_waited_for = peers.is_waited_for();
@@ -299,8 +314,10 @@ impl TxDevice for Verbs {
         if !self.sending.has_staged() {
             self.serve_now_and_then();
         }
+        let now_ns = self.now_ns();
         let Some(port) = &mut self.port else { return self.sending.refuse(batch, "closed") };
-        self.sending.transmit(port, self.memory.as_ref(), batch, more, &mut self.signals.kicks)
+        let Some(memory) = &self.memory else { return self.sending.refuse(batch, "not-attached") };
+        self.sending.transmit(port, memory, batch, more, now_ns, &mut self.signals.kicks)
     }
 
     fn flush(&mut self) -> bool {
@@ -341,8 +358,8 @@ impl TxDevice for Verbs {
 impl RxDevice for Verbs {
     #[inline]
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        let now_ns = self.now_ns();
         let (Some(port), Some(memory)) = (&mut self.port, &self.memory) else { return Ok(0) };
-        let now_ns = HostClock.now_ns();
         let received = self.receiving.receive(port, memory, cache, to, budget, now_ns)?;
         if received == 0 {
             port.take_receiving_error()?;

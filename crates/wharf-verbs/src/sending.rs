@@ -11,9 +11,7 @@ use super::port::Port;
 use crate::ibverbs::{Completion, SendRequest, Status};
 use std::io;
 use wharf_core::device::{DeviceError, LOST, Transmitted};
-use wharf_core::host::Clock;
 use wharf_core::offload;
-use wharf_devices::host::HostClock;
 use wharf_devices::iface::{ETHERNET_BYTES, StuckTimer, TxBook};
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::errno::EIO;
@@ -84,16 +82,15 @@ impl Sending {
         &mut self.slots[number as usize & mask]
     }
 
-    /// Takes frames from the front of `batch`, and rings the doorbell unless `more` follow. Counts posts in `posts`.
+    /// Takes frames from the front of `batch` at `now_ns`, and rings the doorbell unless `more` follow. Counts posts in `posts`.
     #[inline]
     pub(super) fn transmit(
-        &mut self, port: &mut Port, memory: Option<&Memory>, batch: &mut Batch, more: bool, posts: &mut u64,
+        &mut self, port: &mut Port, memory: &Memory, batch: &mut Batch, more: bool, now_ns: u64,
+        posts: &mut u64,
     ) -> Transmitted {
-        let Some(memory) = memory else { return self.refuse(batch, "not-attached") };
         if let Some(reason) = port.state().reason() {
             return self.refuse(batch, reason);
         }
-        let now_ns = HostClock.now_ns();
         let (mut stopped, posts_before) = (false, *posts);
         port.peers.is_in_use = self.held() > 0;
         while self.outstanding() < self.slots.len() {
@@ -235,10 +232,10 @@ impl Sending {
 
     /// Gives up a device that has completed nothing for too long though frames are posted.
     #[cold]
-    pub(super) fn check_stuck(&mut self, port: &mut Port) {
+    pub(super) fn check_stuck(&mut self, port: &mut Port, now_ns: u64) {
         if !self.has_posted() {
             self.stuck.clear();
-        } else if self.stuck.is_stuck(self.tail.into(), STUCK_NS) {
+        } else if self.stuck.is_stuck_at(now_ns, self.tail.into(), STUCK_NS) {
             self.stuck.clear();
             port.lose("it has completed nothing for 5 s", EIO);
         }

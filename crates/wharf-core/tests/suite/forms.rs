@@ -14,6 +14,7 @@ use wharf_core::queue::TxQueue;
 use wharf_core::sender::{SendError, Sender};
 use wharf_core::wait::Wait;
 use wharf_testkit::gate::{Control, Gate};
+use wharf_testkit::threads::ThreadState;
 use wharf_testkit::{assert_conserved, builder, numbered, pool, pool_of};
 
 /// One payload to 200 destinations: 255 KB, more than a sender's first share of 213 KB.
@@ -189,9 +190,10 @@ fn room_within_the_time_is_used() {
     let (queue, control) = full();
     let mut sender = queue.sender("waits").unwrap();
     let mut burst = numbered(&mut sender, 10, 5, 64);
+    let waiting = ThreadState::current();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(20));
+            waiting.await_asleep();
             open(&control);
         });
         assert_eq!(sender.send_or_drop(&mut burst, Duration::from_secs(50)).unwrap().dropped, 0);

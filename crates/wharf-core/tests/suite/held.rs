@@ -10,7 +10,7 @@ use wharf_core::queue::TxQueue;
 use wharf_core::sender::{SendError, Sender};
 use wharf_core::wait::Wait;
 use wharf_testkit::gate::{Control, Gate};
-use wharf_testkit::threads::TestPark;
+use wharf_testkit::threads::{TestPark, ThreadState};
 use wharf_testkit::{assert_conserved, builder, numbered, pool};
 
 const LIMIT_BYTES: u32 = 4096;
@@ -44,7 +44,9 @@ fn sent_beside(queue: &TxQueue, end: impl FnOnce()) -> Result<(), SendError> {
     let mut sender = queue.sender("held").unwrap();
     let counters = sender.counters().clone();
     std::thread::scope(|scope| {
+        let (tells, told) = std::sync::mpsc::channel();
         let sends = scope.spawn(move || {
+            tells.send(ThreadState::current()).unwrap();
             (0..20).try_for_each(|n| {
                 let mut burst = numbered(&mut sender, n * 10, 10, 100);
                 sender.send(&mut burst, Wait::Forever).map(drop)
@@ -53,8 +55,7 @@ fn sent_beside(queue: &TxQueue, end: impl FnOnce()) -> Result<(), SendError> {
         while counters.waits.get() == 0 {
             std::thread::yield_now();
         }
-        // Nearly always asleep by now.
-        std::thread::sleep(Duration::from_millis(5));
+        told.recv().unwrap().await_asleep();
         end();
         let began = Instant::now();
         while !sends.is_finished() {

@@ -1,5 +1,6 @@
 //! Real threads: many senders, waiting, pollers, dedicated owners, dying senders. A clock only ends tests that hang.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use wharf_core::qdisc::{Fifo, FifoLimit};
@@ -7,7 +8,7 @@ use wharf_core::queue::TxQueue;
 use wharf_core::sender::SendError;
 use wharf_core::wait::Wait;
 use wharf_testkit::gate::Gate;
-use wharf_testkit::threads::within_a_minute;
+use wharf_testkit::threads::{ThreadState, within_ten_minutes};
 use wharf_testkit::{assert_conserved, builder, numbered, pool};
 
 /// Runs `body` beside a poller's thread.
@@ -59,7 +60,7 @@ fn assert_order(sent: &[u64], senders: u64, count: u64) {
 
 #[test]
 fn many_senders_with_little_memory_and_a_small_ring_lose_no_frame() {
-    within_a_minute(|| {
+    within_ten_minutes(|| {
         let (gate, control) = Gate::open(16);
         let pool = pool(256);
         let queue = builder(&pool, gate).lane_frames(32).index_start(u32::MAX - 100).build().unwrap();
@@ -79,7 +80,7 @@ fn many_senders_with_little_memory_and_a_small_ring_lose_no_frame() {
 
 #[test]
 fn waiting_senders_without_a_poller_run_the_queue() {
-    within_a_minute(|| {
+    within_ten_minutes(|| {
         let (gate, control) = Gate::open(4);
         let pool = pool(64);
         let queue = builder(&pool, gate).lane_frames(8).build().unwrap();
@@ -97,24 +98,26 @@ fn waiting_senders_without_a_poller_run_the_queue() {
 
 #[test]
 fn dedicated_owner_drains_for_all_and_loses_no_wake_up() {
-    within_a_minute(|| {
+    within_ten_minutes(|| {
         let (gate, control) = Gate::open(256);
         let pool = pool(1024);
         let queue = builder(&pool, gate).build().unwrap();
-        let stop = AtomicBool::new(false);
+        let (stop, owner_state) = (AtomicBool::new(false), OnceLock::new());
         std::thread::scope(|scope| {
-            let owner = scope.spawn(|| own(&queue, &stop, u64::MAX));
+            let owner = scope.spawn(|| {
+                owner_state.set(ThreadState::current()).unwrap();
+                own(&queue, &stop, u64::MAX);
+            });
             let senders: Vec<_> = (0..3u64)
                 .map(|who| {
-                    let (queue, control) = (&queue, &control);
+                    let (queue, control, owner_state) = (&queue, &control, &owner_state);
                     scope.spawn(move || {
                         send_numbered(queue, who, 3000);
                         // The late one has another lane: its packet comes after these once they have left.
                         while control.sent().iter().filter(|seq| *seq >> 32 == who).count() < 3000 {
                             std::thread::yield_now();
                         }
-                        // Long enough for the owner to fall asleep.
-                        std::thread::sleep(Duration::from_millis(30));
+                        owner_state.wait().await_asleep();
                         let mut sender = queue.sender("late").unwrap();
                         let mut burst = numbered(&mut sender, who << 32 | 3000, 1, 64);
                         _ = sender.send(&mut burst, Wait::Forever).unwrap();
@@ -137,7 +140,7 @@ fn dedicated_owner_drains_for_all_and_loses_no_wake_up() {
 
 #[test]
 fn dying_senders_leave_no_frame_behind() {
-    within_a_minute(|| {
+    within_ten_minutes(|| {
         let (gate, control) = Gate::open(32);
         let pool = pool(512);
         let queue = builder(&pool, gate).build().unwrap();
@@ -162,7 +165,7 @@ fn dying_senders_leave_no_frame_behind() {
 
 #[test]
 fn closed_path_wakes_waiting_sender() {
-    within_a_minute(|| {
+    within_ten_minutes(|| {
         let (gate, _control) = Gate::new(2);
         let pool = pool(512);
         let queue = builder(&pool, gate).lane_frames(8).build().unwrap();
@@ -189,7 +192,7 @@ fn closed_path_wakes_waiting_sender() {
 
 #[test]
 fn panicking_device_kills_its_queue_and_ends_all_waits() {
-    within_a_minute(|| {
+    within_ten_minutes(|| {
         let (gate, control) = Gate::new(4);
         let pool = pool(4096);
         let queue = builder(&pool, gate).lane_frames(8).build().unwrap();
@@ -228,7 +231,7 @@ fn panicking_device_kills_its_queue_and_ends_all_waits() {
 
 #[test]
 fn waiting_sender_goes_on_when_the_poller_leaves() {
-    within_a_minute(|| {
+    within_ten_minutes(|| {
         let (gate, control) = Gate::new(4);
         let pool = pool(2048);
         let queue = builder(&pool, gate).qdisc(Box::new(Fifo::new(FifoLimit::Packets(20)))).build().unwrap();
@@ -252,7 +255,7 @@ fn waiting_sender_goes_on_when_the_poller_leaves() {
 
 #[test]
 fn shutdown_beside_a_dedicated_owner_keeps_its_deadline() {
-    within_a_minute(|| {
+    within_ten_minutes(|| {
         let (gate, _control) = Gate::new(4);
         let pool = pool(256);
         let queue = builder(&pool, gate).build().unwrap();
@@ -273,7 +276,7 @@ fn shutdown_beside_a_dedicated_owner_keeps_its_deadline() {
 /// The owner, awake or asleep, answers when all frames have left: the shutdown ends before its deadline.
 #[test]
 fn shutdown_beside_a_dedicated_owner_ends_when_all_frames_have_left() {
-    within_a_minute(|| {
+    within_ten_minutes(|| {
         for nap_ns in [0, u64::MAX] {
             let (gate, control) = Gate::open(4);
             let pool = pool(256);
@@ -298,7 +301,7 @@ fn shutdown_beside_a_dedicated_owner_ends_when_all_frames_have_left() {
 
 #[test]
 fn dropped_queue_after_many_senders_gives_its_frames_back() {
-    within_a_minute(|| {
+    within_ten_minutes(|| {
         for round in 0..100u64 {
             let pool = pool(64);
             let queue = builder(&pool, Gate::new(4).0).build().unwrap();
@@ -345,7 +348,7 @@ fn counters_of_many_past_senders_are_added_up() {
 /// A claim, a second sender, an audit: each revokes the bias of the sender that was alone.
 #[test]
 fn sender_alone_gives_way_to_other_threads() {
-    within_a_minute(|| {
+    within_ten_minutes(|| {
         let (gate, control) = Gate::open(64);
         let pool = pool(1024);
         let queue = builder(&pool, gate).build().unwrap();

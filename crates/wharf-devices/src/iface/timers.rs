@@ -52,7 +52,7 @@ impl LookTimer {
 /// The time since which the kernel, or an adapter, has taken nothing.
 #[derive(Debug, Default)]
 pub struct StuckTimer {
-    /// Frames that had left then, and the time on the exact clock.
+    /// Frames that had left then, and the time.
     since: Option<(u64, u64)>,
 }
 
@@ -61,7 +61,12 @@ impl StuckTimer {
     /// while no frame left.
     #[cold]
     pub fn is_stuck(&mut self, left: u64, bound_ns: u64) -> bool {
-        let now_ns = ExactClock.now_ns();
+        self.is_stuck_at(ExactClock.now_ns(), left, bound_ns)
+    }
+
+    /// Works like [`StuckTimer::is_stuck`], at `now_ns` on a clock of the caller's.
+    #[cold]
+    pub fn is_stuck_at(&mut self, now_ns: u64, left: u64, bound_ns: u64) -> bool {
         let (_, since_ns) = *self.since.insert(match self.since {
             Some(since) if since.0 == left => since,
             _ => (left, now_ns),

@@ -3,7 +3,7 @@
 use super::format::{ErrorOnce, Fault, PcapError, PcapOptions, PcapWriter};
 use super::pipe::{create_stream, end_stream, is_stream, would_block, write_without_waiting};
 use super::{EMPTY, device_error, device_name};
-use crate::host::WallClock;
+use crate::host::{ExactClock, WallClock};
 use crate::iface::TxBook;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -15,7 +15,6 @@ use wharf_core::device::{
 use wharf_core::host::Clock;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
-use wharf_sys::clock::monotonic_ns;
 
 /// Frames held between two reaps.
 const RING_FRAMES: usize = BATCH_FRAMES_MAX;
@@ -35,6 +34,8 @@ pub struct PcapSink<W: Write = File> {
     /// `None` once closed.
     writer: Option<PcapWriter<W>>,
     clock: Arc<dyn Clock>,
+    /// What says that records have waited for a second.
+    ticks: Arc<dyn Clock>,
     region: Option<Arc<Region>>,
     owes_doorbell: bool,
     /// The reader of the file waits for it: a doorbell writes what has been gathered.
@@ -85,6 +86,7 @@ impl<W: Write> PcapSink<W> {
             name,
             writer: Some(writer),
             clock: Arc::new(WallClock),
+            ticks: Arc::new(ExactClock),
             region: None,
             owes_doorbell: false,
             is_stream: false,
@@ -98,6 +100,13 @@ impl<W: Write> PcapSink<W> {
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// Sets the clock by which gathered records are written after a second; the monotonic one by default.
+    #[must_use]
+    pub fn ticks(mut self, ticks: Arc<dyn Clock>) -> Self {
+        self.ticks = ticks;
         self
     }
 
@@ -118,7 +127,7 @@ impl<W: Write> PcapSink<W> {
     /// Writes what has waited for a second.
     fn push_late(&mut self) {
         let Some(writer) = self.writer.as_mut().filter(|_| !self.is_stream) else { return };
-        if let Err(error) = writer.flush_late(monotonic_ns()) {
+        if let Err(error) = writer.flush_late(self.ticks.now_ns()) {
             self.note(error);
         }
     }

@@ -1,6 +1,7 @@
 //! Settings of the driver.
 
 use crate::virtio::Layout;
+use std::time::Duration;
 use wharf_core::device::LimitUnit;
 
 /// Most queue pairs.
@@ -57,6 +58,9 @@ pub struct VirtioUserOptions {
     pub copy: bool,
     /// Unit of the byte queue limit: bytes by default.
     pub limit_unit: LimitUnit,
+    /// Time for all answers of a conversation (to agree on features, to start, to stop): 10 s by default. A
+    /// back end that takes longer is gone.
+    pub answers_within: Duration,
 }
 
 impl Default for VirtioUserOptions {
@@ -73,6 +77,7 @@ impl Default for VirtioUserOptions {
             napi: Napi::On { anywhere: false },
             copy: true,
             limit_unit: LimitUnit::Bytes,
+            answers_within: Duration::from_secs(10),
         }
     }
 }

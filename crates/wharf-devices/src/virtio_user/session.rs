@@ -26,9 +26,6 @@ use wharf_sys::epoll::Epoll;
 use wharf_sys::event::take_shared;
 use wharf_sys::stream;
 
-/// Time for all answers of a conversation (to agree on features, to start, to stop); a back end that takes
-/// longer is gone.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// Time to stop a back end that only holds copies: none of our memory depends on its answer.
 const STOPS_WITHIN: Duration = Duration::from_millis(100);
 /// Time until a back end listens, or, with `server=on`, connects.
@@ -129,6 +126,7 @@ pub(super) struct Session {
     /// The back end records what is in flight.
     pub(super) records: bool,
     pairs: u16,
+    answers_within: Duration,
     events: Arc<Events>,
     /// True if the back end took too long for its answers and was cut off.
     is_late: Arc<AtomicBool>,
@@ -153,7 +151,8 @@ impl Session {
     pub(super) fn open(
         endpoint: &Endpoint, socket: UnixStream, before: Option<u64>,
     ) -> Result<Self, DeviceError> {
-        let (name, events, pairs) = (endpoint.name.clone(), endpoint.events.clone(), endpoint.options.pairs);
+        let (name, events) = (endpoint.name.clone(), endpoint.events.clone());
+        let VirtioUserOptions { pairs, answers_within, .. } = endpoint.options;
         let made = || -> io::Result<_> {
             let ours = socket.try_clone()?;
             events.set.add(ours.as_raw_fd(), 2, true)?;
@@ -162,9 +161,10 @@ impl Session {
         let ours = made().map_err(io_fault(&name, "cannot set up its descriptors"))?;
         let frontend = Frontend::from_stream(socket, (usize::from(pairs) * QUEUES) as u64);
         let is_late = Arc::default();
+        let (features, records) = (0, false);
         let mut session =
-            Self { name, frontend, socket: ours, features: 0, records: false, pairs, events, is_late };
-        let _patience = session.patience(ANSWERS_WITHIN)?;
+            Self { name, frontend, socket: ours, features, records, pairs, answers_within, events, is_late };
+        let _patience = session.patience(answers_within)?;
         session.negotiate(&endpoint.options, before)?;
         Ok(session)
     }
@@ -274,7 +274,7 @@ impl Session {
     /// Stops the virtqueues: a back end that keeps to the rules then touches neither them nor our memory.
     pub(super) fn stop(&self, has_copies: bool) -> bool {
         // Without that it might never come back.
-        let time = if has_copies { STOPS_WITHIN } else { ANSWERS_WITHIN };
+        let time = if has_copies { STOPS_WITHIN } else { self.answers_within };
         let Ok(_patience) = self.patience(time) else { return false };
         (0..QUEUES * usize::from(self.pairs)).all(|index| self.frontend.get_vring_base(index).is_ok())
     }

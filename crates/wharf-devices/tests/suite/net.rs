@@ -9,7 +9,7 @@ use wharf_devices::pcap::format::PcapReader;
 use wharf_sys::interface::Interface;
 use wharf_sys::packet::PacketSocket;
 use wharf_testkit::content::content;
-use wharf_testkit::threads::within_a_minute;
+use wharf_testkit::threads::{eventually, within_a_minute};
 
 /// Runs `body` in a network with the interfaces `va` and `vb`, connected and up, in a thread of its own.
 pub fn with_pair(body: impl FnOnce() + Send + 'static) {
@@ -96,9 +96,7 @@ pub fn wait_until(interface: &str, is_up: bool) {
         let shown = Command::new("ip").args(["-o", "link", "show", interface]).output().unwrap();
         String::from_utf8_lossy(&shown.stdout).contains("state UP") == is_up
     };
-    while !is_so() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    eventually(Duration::from_secs(50), is_so);
 }
 
 /// An Ethernet frame of `len` bytes, no IP, number `number`.
@@ -170,12 +168,13 @@ impl Tcpdump {
     /// Waits until it has them all, and gives them.
     pub fn frames(mut self) -> Vec<Vec<u8>> {
         let until = Instant::now() + Duration::from_secs(10);
-        while self.child.try_wait().unwrap().is_none() {
-            if Instant::now() > until {
+        eventually(Duration::from_secs(20), || {
+            let has_ended = self.child.try_wait().unwrap().is_some();
+            if !has_ended && Instant::now() > until {
                 self.child.kill().unwrap();
             }
-            std::thread::sleep(Duration::from_millis(5));
-        }
+            has_ended
+        });
         let mut reader = PcapReader::open(&self.file).unwrap();
         let (mut frames, mut bytes) = (Vec::new(), Vec::new());
         while let Ok(Some(_)) = reader.next(&mut bytes) {

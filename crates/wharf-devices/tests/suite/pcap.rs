@@ -226,7 +226,8 @@ fn files_whose_names_come_back_are_written_over_and_stay() {
 fn the_sink_of_an_idle_queue_writes_what_it_has() {
     let scratch = Scratch::new("idle");
     let path = scratch.file("idle.pcap");
-    let mut sink = PcapSink::create(&path, PcapOptions::default()).unwrap();
+    let clock = Arc::new(TestClock(AtomicU64::new(5_000_000_000)));
+    let mut sink = PcapSink::create(&path, PcapOptions::default()).unwrap().ticks(clock.clone());
     let (pool, mut batch) = (pool(64), Batch::new(64));
     let mut cache = pool.cache("test").unwrap();
     sink.attach(pool.region().clone()).unwrap();
@@ -237,8 +238,10 @@ fn the_sink_of_an_idle_queue_writes_what_it_has() {
     };
     send(&mut sink);
     send(&mut sink);
+    clock.set(5_999_999_999);
+    assert!(sink.link().is_none());
     assert_eq!(records(&path).len(), 1, "the second is not late");
-    std::thread::sleep(Duration::from_millis(1050));
+    clock.set(6_000_000_000);
     assert!(sink.link().is_none());
     assert_eq!(records(&path).len(), 2);
     sink.close().unwrap();

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wharf_core::device::{Completions, Device, DeviceError, Notify, RxDevice, TxDevice};
 use wharf_core::pool::Cache;
 use wharf_devices::null::Null;
@@ -11,7 +11,9 @@ use wharf_devices::registry::Registry;
 use wharf_devices::reopen::{Change, OnGone, Reopener};
 use wharf_devices::spec::{Can, Direction, Kind, Opened, Place, Queues};
 use wharf_mem::{Batch, Frame, Region};
+use wharf_testkit::threads::eventually;
 
+const SOON: Duration = Duration::from_secs(20);
 /// Set in the process of a test that lowers the process's limits.
 const CHILD: &str = "WHARF_REOPEN_CHILD";
 
@@ -38,12 +40,10 @@ fn poll(device: &mut dyn TxDevice) {
 
 /// Polls `device` until it was opened again `times` times.
 fn poll_until(device: &mut dyn TxDevice, count: &AtomicUsize, times: usize) {
-    let began = Instant::now();
-    while count.load(SeqCst) < times {
-        assert!(began.elapsed() < Duration::from_secs(10), "opened {} times", count.load(SeqCst));
+    eventually(SOON, || {
         poll(device);
-        std::thread::sleep(Duration::from_millis(1));
-    }
+        count.load(SeqCst) >= times
+    });
     poll(device);
 }
 
@@ -63,10 +63,7 @@ fn reset_before_the_new_device_is_taken_replaces_it_too() {
     reopener.reset();
     // This poll closes it. The next one waits for the observers.
     poll(&mut *device);
-    while count.load(SeqCst) < 1 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    std::thread::sleep(Duration::from_millis(20));
+    eventually(SOON, || count.load(SeqCst) >= 1);
     poll_until(&mut *device, &count, 2);
     assert!(reopener.away().is_none());
     assert_eq!(*told.lock().unwrap(), [true, false, true, false]);
@@ -93,17 +90,21 @@ fn reset_of_which_an_observer_hears_slowly_then_it_is_told_before_the_end() {
 #[test]
 fn side_that_has_closed_its_device_late_then_the_next_reset_waits_for_it_again() {
     let (mut device, reopener, count) = open("udp:127.0.0.1:9");
-    reopener.reset();
-    // It is not polled, and the device is opened without it.
-    while count.load(SeqCst) < 1 {
-        std::thread::sleep(Duration::from_millis(1));
+    let away = Arc::new(Mutex::new(Vec::new()));
+    let tells = away.clone();
+    reopener.observe(move |change| {
+        if let Change::Reopened { after } = change {
+            tells.lock().unwrap().push(*after);
+        }
+    });
+    // It is not polled, and the device is opened without it: each time after the time in which it was to close its own.
+    for times in 1..=2 {
+        reopener.reset();
+        eventually(SOON, || count.load(SeqCst) >= times);
+        poll_until(&mut *device, &count, times);
     }
-    std::thread::sleep(Duration::from_millis(1100));
-    poll_until(&mut *device, &count, 1);
-    reopener.reset();
-    std::thread::sleep(Duration::from_millis(400));
-    assert_eq!(count.load(SeqCst), 1, "its device is open");
-    poll_until(&mut *device, &count, 2);
+    let away = away.lock().unwrap();
+    assert!(away.iter().all(|&away| away >= Duration::from_secs(1)), "its device is open: {away:?}");
 }
 
 /// A receive side that says whether it had memory when it was polled.
@@ -166,14 +167,13 @@ fn side_that_has_memory_only_as_devices_are_handed_out_then_its_device_has_it() 
     });
     reopener.reset();
     let (mut cache, mut batch) = (pool.cache("test").unwrap(), Batch::new(1));
-    let began = Instant::now();
-    while reopener.away().is_some() || POLLED_WITH_MEMORY.lock().unwrap().is_none() {
-        assert!(began.elapsed() < Duration::from_secs(10));
+    eventually(SOON, || {
         poll(&mut *device);
         if reopener.away().is_none() {
             receiving.lock().unwrap().receive(&mut cache, &mut batch, 1).unwrap();
         }
-    }
+        reopener.away().is_none() && POLLED_WITH_MEMORY.lock().unwrap().is_some()
+    });
     assert_eq!((*POLLED_WITH_MEMORY.lock().unwrap(), count.load(SeqCst)), (Some(true), 1));
 }
 
@@ -203,10 +203,15 @@ fn limit_of_descriptors_below_those_in_use_then_it_is_opened_once_that_is_over()
     wharf_sys::namespace::enter_new_network().expect("wants root");
     // An interface that one file alone may have.
     let (mut device, reopener, count) = open("tap:t0");
+    let fails = Arc::new(AtomicBool::new(false));
+    let failed = fails.clone();
+    reopener.observe(move |change| failed.store(matches!(change, Change::NotYet(_)), SeqCst));
     without_descriptors(|| {
         reopener.reset();
-        (0..3).for_each(|_| poll(&mut *device));
-        std::thread::sleep(Duration::from_millis(200));
+        eventually(SOON, || {
+            poll(&mut *device);
+            fails.load(SeqCst)
+        });
         assert_eq!(count.load(SeqCst), 0);
     });
     poll_until(&mut *device, &count, 1);

@@ -2,6 +2,7 @@
 
 use crate::model::{Model, Words};
 use crate::traffic::{bytes_of, end, opened, options, packets};
+use std::time::Duration;
 use wharf_core::device::{Completions, Device, DeviceError, Notify, RxDevice, TxDevice};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_intel::e1000::E1000;
@@ -132,14 +133,14 @@ fn an_adapter_that_does_not_answer_is_not_opened() {
     assert!(opened.unwrap_err().to_string().contains("does not answer"));
 }
 
-const LONGER_THAN_A_HANG: std::time::Duration = std::time::Duration::from_millis(2100);
+const A_HANG: Duration = Duration::from_secs(2);
 
 #[test]
 fn frames_that_an_adapter_without_carrier_keeps_fail_as_link_down() {
     let (pool, mut cache, model, mut port) = sender();
     model.set_link(false);
     assert!(matches!(port.link(), Some(Err(DeviceError::Down { .. }))));
-    std::thread::sleep(LONGER_THAN_A_HANG);
+    model.pass(A_HANG);
     assert!(gone(&mut port).contains("no carrier for 2 s"));
     port.close().unwrap();
     let mut done = Completions::new(64);
@@ -158,11 +159,11 @@ fn a_carrier_that_comes_back_late_and_a_report_that_was_not_taken_are_no_hang() 
     assert!(port.link().unwrap().is_ok());
     model.set_link(false);
     assert!(port.link().unwrap().is_err());
-    std::thread::sleep(LONGER_THAN_A_HANG);
+    model.pass(A_HANG);
     model.set_link(true);
     assert!(port.link().unwrap().is_ok(), "it has had the carrier for a moment");
     assert_eq!(model.send_all::<E1000>().len(), 10);
-    std::thread::sleep(LONGER_THAN_A_HANG);
+    model.pass(A_HANG);
     assert!(port.link().unwrap().is_ok(), "all is sent");
     end(port, &model, cache, &pool);
 }
@@ -230,7 +231,9 @@ fn an_adapter_that_only_sends_cannot_write_to_the_pool() {
 fn an_adapter_that_sends_nothing_for_two_seconds_hangs() {
     let (pool, cache, model, mut port) = sender();
     assert!(port.link().unwrap().is_ok());
-    std::thread::sleep(std::time::Duration::from_millis(2100));
+    model.pass(A_HANG - Duration::from_nanos(1));
+    assert!(port.link().unwrap().is_ok());
+    model.pass(Duration::from_nanos(1));
     assert!(gone(&mut port).contains("hangs"));
     end(port, &model, cache, &pool);
 }

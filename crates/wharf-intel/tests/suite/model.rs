@@ -39,6 +39,8 @@ struct State {
     lies: Mutex<Option<SplitMix64>>,
     /// A register that keeps its value.
     stuck: AtomicU32,
+    /// The time, ns: it passes as the test says.
+    now_ns: AtomicU64,
     /// Context descriptors that it was given.
     contexts: Mutex<Vec<[u64; 2]>>,
     /// Bytes of the descriptors of data.
@@ -62,6 +64,7 @@ impl Model {
             reads: Mutex::default(),
             lies: Mutex::new(None),
             stuck: AtomicU32::new(u32::MAX),
+            now_ns: AtomicU64::new(1 << 40),
             contexts: Mutex::default(),
             parts: Mutex::default(),
         }))
@@ -105,6 +108,10 @@ impl Model {
 
     pub fn interrupt(&self) {
         self.0.has_come.store(true, Relaxed);
+    }
+
+    pub fn pass(&self, time: Duration) {
+        self.0.now_ns.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
     /// The kernel wants it back.
@@ -317,6 +324,10 @@ impl Bus for Model {
     }
 
     fn unmask(&self) {}
+
+    fn now_ns(&self) -> u64 {
+        self.0.now_ns.load(Relaxed)
+    }
 
     fn pause(&self, _duration: Duration) {}
 

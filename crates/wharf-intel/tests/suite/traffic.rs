@@ -218,7 +218,7 @@ fn interrupts_of_few_packets_do_not_wait<F: Family + Words>(register: u32, shift
         assert_eq!(model.send_all::<F>().len(), 1);
         port.reap(256, false, &mut done).unwrap();
         cache.give(&mut done.sent).unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        model.pass(std::time::Duration::from_millis(2));
         model.interrupt();
         port.arm();
     }

@@ -23,6 +23,7 @@ mod reopen;
 mod reserved;
 mod reset_waiters;
 mod rings;
+mod vhost_user;
 mod waitlist;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,22 +1,11 @@
 //! A mirror follows the kernel: changes at random, lost events, neighbours that are asked for.
 
 use crate::compare::{Question, kernels, ours};
-use crate::rig::Rig;
+use crate::rig::{Rig, eventually};
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 use wharf_net::{Asker, Cache, Mirror, Neighbour, Query, Tables};
-
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Repeats a question until the answer is yes.
-fn eventually(what: &str, mut is: impl FnMut() -> bool) -> Duration {
-    let started = Instant::now();
-    while !is() {
-        assert!(started.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    started.elapsed()
-}
 
 fn question(to: &str) -> Question {
     let to = to.parse().expect("an address");
@@ -112,6 +101,15 @@ fn events_that_wait_at_an_overrun_are_older_than_the_dump() {
     assert!(tables.overruns() > 0, "the socket's memory is enough for {ROUTES} events: try more");
 }
 
+/// Ends a thread, whatever happens.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
 /// The kernel sends the event of an interface before it changes the next hops by it.
 #[test]
 #[ignore = "wants root"]
@@ -124,22 +122,34 @@ fn next_hops_come_again_with_their_interface() {
             .map(|at| format!("addr add 172.16.{}.{}/32 dev a2\n", at / 200, at % 200 + 1))
             .collect::<String>(),
     );
-    let watch = Mirror::open().expect("a mirror").spawn().expect("a thread");
-    let (tables, a2) = (watch.tables(), watch.tables().interface_index("a2").expect("a2"));
+    let mut mirror = Mirror::open().expect("a mirror");
+    let tables = mirror.tables();
+    let a2 = tables.interface_index("a2").expect("a2");
+    let [is_current, is_over] = [&AtomicBool::new(false), &AtomicBool::new(false)];
     let by_a2 = || {
         let to = |flow| Query::to([30, 1, 1, 1].into()).flow(flow);
         (1..64).filter(|flow| tables.lookup(&to(*flow)).is_ok_and(|hop| hop.interface == a2)).count()
     };
-    for _ in 0..5 {
-        for (change, is_used) in [("link set a2 down", false), ("link set a2 up", true)] {
+    let lo_mtu = || tables.lookup(&Query::to([127, 0, 0, 1].into())).expect("lo").mtu_bytes;
+    let follows = move || {
+        while !is_over.load(SeqCst) {
+            turn(&mut mirror);
+            is_current.store(mirror.is_current(), SeqCst);
+        }
+    };
+    std::thread::scope(|scope| {
+        let _over = Over(is_over);
+        scope.spawn(follows);
+        for at in 0..10 {
+            let (change, is_used) = [("link set a2 down", false), ("link set a2 up", true)][at % 2];
             rig.sh(&format!("ip -n $A {change}"));
             eventually(change, || (by_a2() > 0) == is_used);
-            // So that the mirror has seen the dead next hop.
-            std::thread::sleep(Duration::from_millis(200));
-            rig.sh(if is_used { "ip -n $A link set lo mtu 60000" } else { "ip -n $A link set lo mtu 65536" });
-            std::thread::sleep(Duration::from_millis(300));
+            // Behind this event the mirror has seen the dead next hop.
+            let mtu = 60_000 + at as u32;
+            rig.sh(&format!("ip -n $A link set lo mtu {mtu}"));
+            eventually("lo", || lo_mtu() == mtu && is_current.load(SeqCst));
         }
-    }
+    });
 }
 
 fn lookup(tables: &Tables, to: &str) -> Neighbour {

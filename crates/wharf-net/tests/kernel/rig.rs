@@ -5,6 +5,20 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Repeats a question until the answer is yes. Returns the time that it took.
+#[track_caller]
+pub fn eventually(what: &str, mut is: impl FnMut() -> bool) -> Duration {
+    let started = Instant::now();
+    while !is() {
+        assert!(started.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    started.elapsed()
+}
 
 /// Two namespaces, `$A` and `$B`, wired by two veth pairs: `a1` to `b1`, `a2` to `b2`. The thread is in `$A`.
 pub struct Rig {
@@ -28,7 +42,8 @@ done
 impl Rig {
     /// Makes the namespaces. `None` if this kernel has no such interfaces.
     pub fn new(name: &str, script: &str) -> Option<Self> {
-        let rig = Self { name: format!("wharf-net-{name}") };
+        // Another run of the tests beside this one has its own.
+        let rig = Self { name: format!("wharf-net-{name}-{}", std::process::id()) };
         let made = rig.shell(&format!("{WIRES}\nset -e\n{script}"));
         let said = String::from_utf8_lossy(&made.stderr);
         if said.contains("Unknown device type") {

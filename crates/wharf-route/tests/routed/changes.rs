@@ -1,7 +1,7 @@
 //! Routes, neighbours, MACs and links that change under traffic: each packet arrives or is counted, and new packets
-//! go the new way within 50 ms of the kernel's own change.
+//! go the new way soon after the kernel's own change: the longest time is printed.
 
-use crate::rig::Rig;
+use crate::rig::{Rig, eventually};
 use crate::{receive, router};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::mpsc::Receiver;
@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use wharf_route::{Fate, RouteSender, Router};
 
 const SOON: Duration = Duration::from_secs(10);
-const FOLLOWED: Duration = Duration::from_millis(50);
 /// The port that all comes from, and the address that the kernel chooses.
 const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 4000);
 const PORT: u16 = 9001;
@@ -48,12 +47,20 @@ impl Traffic {
     }
 }
 
-/// Receives until nothing has come for a while: the numbers of the packets.
-fn arrived(received: &Receiver<(SocketAddr, Vec<u8>)>) -> Vec<u64> {
-    let next = || received.recv_timeout(Duration::from_millis(300)).ok();
-    std::iter::from_fn(next)
-        .map(|(_, bytes)| u64::from_be_bytes(bytes.try_into().expect("8 bytes")))
-        .collect()
+/// Receives until the packet before `end` has come, or nothing has for a while: their numbers.
+fn arrived(received: &Receiver<(SocketAddr, Vec<u8>)>, end: u64) -> Vec<u64> {
+    let mut numbers = vec![];
+    while numbers.last() != Some(&(end - 1)) {
+        let Ok((_, bytes)) = received.recv_timeout(Duration::from_millis(300)) else { break };
+        numbers.push(u64::from_be_bytes(bytes.try_into().expect("8 bytes")));
+    }
+    numbers
+}
+
+/// True if the kernel has the neighbour behind `port`: one that was deleted once the router asks for it.
+fn has_neighbour(rig: &Rig, port: usize) -> bool {
+    let n = port + 1;
+    rig.sh(&format!("ip -n $A neigh show 10.{n}.0.2 dev a{n}")).contains("lladdr")
 }
 
 /// A change: a script, and the port that packets leave by afterwards.
@@ -85,30 +92,29 @@ fn new_packets_go_the_new_way_and_none_is_lost_unnamed() {
     let mut traffic = Traffic { router, sender, sent: 0, dropped: 0 };
     traffic.send(100);
     assert_eq!(traffic.by_port(), [100, 0]);
-    let mut all = arrived(&received);
+    let mut all = arrived(&received, 100);
+    let mut longest = Duration::ZERO;
     for (script, port) in CHANGES {
-        let before = traffic.by_port();
         rig.sh(script);
-        let changed = Instant::now();
-        while changed.elapsed() < FOLLOWED {
+        let went_the_new_way = || {
+            let then = traffic.by_port();
             // As many as the other end's socket has room for, however late its reader is.
-            traffic.send(2);
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let then = traffic.by_port();
-        all.extend(arrived(&received));
-        traffic.send(200);
-        let now = traffic.by_port();
-        let counts = traffic.router.counts();
-        assert_eq!(now[port] - then[port], 200, "{script}: {before:?} {then:?} {now:?} {counts:?}");
-        assert_eq!(now[1 - port], then[1 - port], "{script}: {counts:?}");
-        // In time, the new way has had what was sent: it is not known by how much the old one.
-        assert!(now[0] + now[1] + traffic.dropped == traffic.sent, "{script}: {counts:?}");
-        let come = arrived(&received);
-        let last: Vec<u64> = (traffic.sent - 200..traffic.sent).collect();
-        assert!(come.ends_with(&last), "{script}: {:?} of {}", come.last(), traffic.sent);
-        all.extend(come);
+            traffic.send(200);
+            let now = traffic.by_port();
+            assert_eq!(now[0] + now[1] + traffic.dropped, traffic.sent, "{script}");
+            let last: Vec<u64> = (traffic.sent - 200..traffic.sent).collect();
+            let come = arrived(&received, traffic.sent);
+            all.extend(&come);
+            now[port] - then[port] == 200
+                && now[1 - port] == then[1 - port]
+                && come.ends_with(&last)
+                && has_neighbour(&rig, port)
+        };
+        longest = longest.max(eventually(script, went_the_new_way));
     }
+    println!(
+        "the last of 200 packets that went the new way arrived {longest:?} after the change, at the latest"
+    );
     let counts = traffic.router.counts();
     assert_eq!((counts.given, counts.waiting), (traffic.sent, 0), "{counts:?}");
     let mut once = all.clone();

@@ -2,9 +2,9 @@
 //! MAC that the neighbour has, from the address that the route names.
 //!
 //! `WHARF_ROUTED_SECONDS=600 WHARF_ROUTED_PPS=100000` is the run that the crate is held to: 50 ms after each change. By itself it is short,
-//! and waits for half a second, whatever else the machine does. `WHARF_ROUTED_SEED` repeats the changes of a run.
+//! and waits until a packet has gone the new way, whatever else the machine does. `WHARF_ROUTED_SEED` repeats the changes of a run.
 
-use crate::rig::Rig;
+use crate::rig::{Rig, eventually};
 use crate::router;
 use crate::sending::SOON;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -62,6 +62,8 @@ struct Arrivals {
     seen: Vec<u64>,
     arrived: u64,
     checked: u64,
+    /// The last one that was new.
+    newest: Option<(u64, Way)>,
     faults: Vec<String>,
 }
 
@@ -75,6 +77,7 @@ impl Arrivals {
         let is_new = self.seen[at] & bit == 0;
         self.seen[at] |= bit;
         self.arrived += u64::from(is_new);
+        self.newest = if is_new { Some((number, way)) } else { self.newest };
         let is_held_to = (self.from..self.until).contains(&number);
         self.checked += u64::from(is_held_to);
         if self.faults.len() < FAULTS_TOLD && (!is_new || is_held_to && way != self.way) {
@@ -204,6 +207,14 @@ fn dropped_by_the_kernel(rig: &Rig) -> u64 {
     all.lines().filter(|line| line.trim_start().starts_with('a')).filter_map(dropped).sum()
 }
 
+/// Returns the packets that left the ports and are in none of the counts, of which `arrived` is one, and those that the kernel dropped.
+fn missing(rig: &Rig, router: &Router, ends: &[Port], arrived: u64) -> (u64, u64) {
+    let ports = router.ports().iter().map(|(_, port)| port.snapshot());
+    let left: u64 = ports.map(|port| port.accepted - port.failed - port.returned).sum();
+    let unseen: u64 = ends.iter().flat_map(|end| end.snapshot().drops.into_values()).sum();
+    (left.saturating_sub(arrived + unseen), dropped_by_the_kernel(rig))
+}
+
 /// Checks that each of `sent` packets is somewhere.
 fn account(rig: &Rig, router: &Router, ends: &[Port], arrivals: &Arrivals, sent: u64) {
     let counts = router.counts();
@@ -212,43 +223,38 @@ fn account(rig: &Rig, router: &Router, ends: &[Port], arrivals: &Arrivals, sent:
     assert_eq!(counts.given, counts.routed + dropped, "{counts:?}");
     let ports: Vec<_> = router.ports().iter().map(|(_, port)| port.snapshot()).collect();
     let accepted: u64 = ports.iter().map(|port| port.accepted).sum();
-    let failed: u64 = ports.iter().map(|port| port.failed + port.returned).sum();
     assert_eq!(accepted, counts.routed, "{counts:?} {ports:?}");
-    let unseen: u64 = ends.iter().flat_map(|end| end.snapshot().drops.into_values()).sum();
-    let by_kernel = dropped_by_the_kernel(rig);
-    let lost = (accepted - failed).saturating_sub(arrivals.arrived + unseen);
+    let (lost, by_kernel) = missing(rig, router, ends, arrivals.arrived);
     println!(
-        "{sent} sent, {} arrived ({} held to their way), {dropped} dropped: {:?}; {failed} failed in a port: {:?}; {unseen} not seen, {lost} of {by_kernel} lost in the kernel",
+        "{sent} sent, {} arrived ({} held to their way), {dropped} dropped: {:?}; failed in a port: {:?}; not seen: {:?}; {lost} of {by_kernel} lost in the kernel",
         arrivals.arrived,
         arrivals.checked,
         counts.drops().collect::<Vec<_>>(),
-        ports.iter().map(|port| &port.drops).collect::<Vec<_>>()
+        ports.iter().map(|port| &port.drops).collect::<Vec<_>>(),
+        ends.iter().map(|end| end.snapshot().drops).collect::<Vec<_>>()
     );
     assert!(lost <= by_kernel, "{lost} packets are nowhere");
 }
 
-/// Makes a change, and holds packets to `way` once it is followed.
+/// Makes a change, and holds packets to `way` once it is followed: after the time `within`, or once a packet has come that way.
 fn follow(
-    rig: &Rig, script: &str, way: Way, arrivals: &Mutex<Arrivals>, sent: &AtomicU64, followed: Duration,
+    rig: &Rig, script: &str, way: Way, arrivals: &Mutex<Arrivals>, sent: &AtomicU64, within: Option<Duration>,
 ) {
     // A packet that waits for its neighbour goes the way that there is then.
     arrivals.lock().expect("no panic").until = 0;
     rig.sh(script);
-    thread::sleep(followed);
+    let next = sent.load(Ordering::Acquire);
+    let newest = || arrivals.lock().expect("no panic").newest;
+    match within {
+        Some(within) => thread::sleep(within),
+        None => {
+            _ = eventually(script, || newest().is_some_and(|(number, its)| number >= next && its == way));
+        }
+    }
     let mut now = arrivals.lock().expect("no panic");
     // Packets that are being sent just now may have been resolved before.
     (now.way, now.from, now.until) = (way, sent.load(Ordering::Acquire) + AT_ONCE, u64::MAX);
     assert!(now.faults.is_empty(), "before {script}: {:?}", now.faults);
-}
-
-/// Waits until nothing more has come for a while.
-fn empty(arrivals: &Mutex<Arrivals>) {
-    let seen = || arrivals.lock().expect("no panic").arrived;
-    let mut before = u64::MAX;
-    while before != seen() {
-        before = seen();
-        thread::sleep(Duration::from_millis(500));
-    }
 }
 
 #[test]
@@ -258,7 +264,7 @@ fn whatever_changes_packets_arrive_the_new_way_or_are_counted() {
     let rate = from_environment("WHARF_ROUTED_PPS").unwrap_or(5000);
     let seed =
         from_environment("WHARF_ROUTED_SEED").unwrap_or_else(|| u64::from(std::process::id()) << 20 | rate);
-    let followed = Duration::from_millis(if seconds.is_some() { 50 } else { 500 });
+    let within = seconds.map(|_| Duration::from_millis(50));
     let rig = Rig::new(
         "random",
         "
@@ -277,6 +283,7 @@ fn whatever_changes_packets_arrive_the_new_way_or_are_counted() {
         seen: vec![],
         arrived: 0,
         checked: 0,
+        newest: None,
         faults: vec![],
     };
     let arrivals = Arc::new(Mutex::new(arrivals));
@@ -294,7 +301,7 @@ fn whatever_changes_packets_arrive_the_new_way_or_are_counted() {
     while Instant::now() < end {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let script = topology.change(random >> 24, has_vlans);
-        follow(&rig, &script, topology.way(), &arrivals, &sent, followed);
+        follow(&rig, &script, topology.way(), &arrivals, &sent, within);
         changes += 1;
         thread::sleep(Duration::from_millis(random >> 58));
     }
@@ -302,7 +309,10 @@ fn whatever_changes_packets_arrive_the_new_way_or_are_counted() {
     sending.join().expect("the sender");
     router.end();
     router.ports().iter().for_each(|(_, port)| _ = port.close(SOON));
-    empty(&arrivals);
+    eventually("all have arrived or are counted", || {
+        let (lost, by_kernel) = missing(&rig, &router, &ends, arrivals.lock().expect("no panic").arrived);
+        lost <= by_kernel
+    });
     ends.iter().for_each(|end| _ = end.close(SOON));
     println!("seed {seed}: {changes} changes, VLANs: {has_vlans}");
     let arrivals = arrivals.lock().expect("no panic");

@@ -4,23 +4,22 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread::{sleep, spawn};
+use std::thread::spawn;
 use std::time::Duration;
 use wharf::{Direction, Owners, Port};
 use wharf_core::device::{Completions, Device, DeviceError, RxDevice, TxDevice, close_receiver};
 use wharf_devices::vhost_user::{VhostUser, VhostUserOptions};
 use wharf_mem::Batch;
-use wharf_testkit::threads::within_a_minute;
+use wharf_testkit::threads::{eventually, within_a_minute};
 use wharf_testkit::{Scratch, assert_conserved, pool};
 use wharf_tools::traffic::{Drive, Echo, GeneratorSpec, Pace, Sizes, StampCheck};
 
 const PACKETS: u64 = 20_000;
+const LONG: Duration = Duration::from_secs(50);
 
 /// Waits until a socket is at `path`.
 fn listened(path: &Path) {
-    while !path.exists() {
-        sleep(Duration::from_millis(1));
-    }
+    eventually(LONG, || path.exists());
 }
 
 /// A device at `path` that sends back what comes, until it is told to stop.
@@ -32,10 +31,13 @@ fn switch(path: &Path, client: bool, stop: &AtomicBool) {
     // The socket is there a moment before the driver listens.
     let refused = |error: &DeviceError| error.to_string().contains("no driver listens there");
     let mut opened = open();
-    while opened.as_ref().is_err_and(refused) {
-        sleep(Duration::from_millis(1));
-        opened = open();
-    }
+    eventually(LONG, || {
+        let is_refused = opened.as_ref().is_err_and(refused);
+        if is_refused {
+            opened = open();
+        }
+        !is_refused
+    });
     let mut device = opened.unwrap();
     let pool = pool(1024);
     device.attach(pool.region().clone()).unwrap();
@@ -67,9 +69,7 @@ fn echoed(spec: &str) {
     let mut generator = generators[0].clone().ending_after(PACKETS);
     assert_eq!(drive.run(&mut sender, &mut generator).unwrap().packets, PACKETS);
     drop(sender);
-    while echo.packets() < PACKETS {
-        sleep(Duration::from_millis(1));
-    }
+    eventually(LONG, || echo.packets() >= PACKETS);
     let (findings, error) = echo.finish();
     assert_eq!((findings.packets, findings.errors), (PACKETS, 0), "{:?}", findings.first_error);
     assert!(error.is_none(), "{error:?}");

@@ -1,6 +1,6 @@
 //! Datagrams become frames, and senders become known.
 
-use crate::rig::{ELSEWHERE, PEER_QUEUE_PAIR, RING_FRAMES, Rig, route_from};
+use crate::rig::{ELSEWHERE, PEER, PEER_QUEUE_PAIR, RING_FRAMES, Rig, address, route_from};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 use wharf_core::device::{Device, DeviceError, Notify, RxDevice, TxDevice};
@@ -66,7 +66,7 @@ fn sender_becomes_known_by_its_address_and_its_newest_queue_pair() {
     }
     assert_eq!(sends_to(&mut rig, ELSEWHERE), PEER_QUEUE_PAIR);
     // The peer of the specification keeps the queue pair that this has.
-    assert!(rig.fake.receive(&route_from([127, 83, 0, 1]), &datagram(50, 0), 0x57));
+    assert!(rig.fake.receive(&route_from(address(PEER)), &datagram(50, 0), 0x57));
     assert_eq!(rig.receive().0.len(), 1);
     assert_eq!(sends_to(&mut rig, ELSEWHERE), PEER_QUEUE_PAIR);
     rig.close();
@@ -77,9 +77,10 @@ fn sender_becomes_known_by_its_address_and_its_newest_queue_pair() {
 fn question_moves_a_known_peer_only_once_its_address_has_answered() {
     let mut rig = Rig::new();
     rig.receive().1.unwrap();
-    let (address, known) = ("127.83.0.79", [2, 0, 127, 83, 0, 79]);
+    let [a, b, c, d] = address(203);
+    let known = [2, 0, a, b, c, d];
     let socket = |port: u16| {
-        let socket = UdpSocket::bind((address, port)).unwrap();
+        let socket = UdpSocket::bind((Ipv4Addr::new(a, b, c, d), port)).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         socket
     };

@@ -1,6 +1,6 @@
 //! A `verbs` device on a library that answers as the test says, driven by hand.
 
-use std::net::IpAddr;
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use wharf_core::device::{Completions, Device, DeviceError, Notify, TxDevice, close_receiver};
 use wharf_core::pool::{Cache, PagePool};
@@ -12,14 +12,19 @@ use wharf_verbs::{PeerAddress, Verbs, VerbsOptions};
 pub const PEER_QUEUE_PAIR: u32 = 0x99;
 /// Requests of each queue.
 pub const RING_FRAMES: u32 = 16;
+/// Last byte of the peer's address; devices have those from 1 on.
+pub const PEER: u8 = 200;
 /// Address of a destination that no peer has.
 pub const ELSEWHERE: [u8; 6] = [2, 7, 7, 7, 7, 7];
 
-pub fn gid(address: IpAddr) -> [u8; 16] {
-    match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-        IpAddr::V6(address) => address.octets(),
-    }
+pub fn gid(address: [u8; 4]) -> [u8; 16] {
+    Ipv4Addr::from(address).to_ipv6_mapped().octets()
+}
+
+/// An address of this process's own: other runs of these tests, too, take the port of questions.
+pub fn address(last: u8) -> [u8; 4] {
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    [127, 64 | high & 63, low, last]
 }
 
 /// A route header as RoCE delivers it with IPv4: the header of IPv4 in its last 20 bytes.
@@ -42,7 +47,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Makes one with the peer 127.83.0.1, whose queue pair is known.
+    /// Makes one with a peer whose queue pair is known.
     pub fn new() -> Self {
         Self::with(|_| {}, 0)
     }
@@ -50,9 +55,9 @@ impl Rig {
     /// Makes one whose options `change` changes, and whose rings begin at request `first`.
     pub fn with(change: impl FnOnce(&mut VerbsOptions), first: u32) -> Self {
         static NEXT: AtomicU8 = AtomicU8::new(1);
-        let own = [127, 82, 0, NEXT.fetch_add(1, Relaxed)];
-        let fake = FakeDevice::new(gid(IpAddr::from(own)));
-        let peer = PeerAddress { gid: gid("127.83.0.1".parse().unwrap()), queue_pair: Some(PEER_QUEUE_PAIR) };
+        let own = address(NEXT.fetch_add(1, Relaxed));
+        let fake = FakeDevice::new(gid(own));
+        let peer = PeerAddress { gid: gid(address(PEER)), queue_pair: Some(PEER_QUEUE_PAIR) };
         let mut options =
             VerbsOptions { peer: Some(peer), ring_frames: RING_FRAMES, ..VerbsOptions::default() };
         change(&mut options);

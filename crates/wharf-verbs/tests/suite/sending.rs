@@ -1,6 +1,6 @@
 //! Frames become linked requests, and come back by completions.
 
-use crate::rig::{ELSEWHERE, PEER_QUEUE_PAIR, RING_FRAMES, Rig, gid, route_from};
+use crate::rig::{ELSEWHERE, PEER_QUEUE_PAIR, RING_FRAMES, Rig, address, gid, route_from};
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 use wharf_core::device::{Device, DeviceError, Notify, Transmitted, TxDevice};
@@ -118,15 +118,17 @@ fn frame_without_a_peer_fails_and_one_for_a_silent_peer_waits_for_three_seconds(
     rig.device.transmit(&mut rig.batch, false);
     assert_eq!(rig.reap().1, ["unresolved"]);
     rig.close();
-    let silent = PeerAddress { gid: gid("127.83.0.77".parse().unwrap()), queue_pair: None };
+    let silent = PeerAddress { gid: gid(address(201)), queue_pair: None };
     let mut rig = Rig::with(|options| options.peer = Some(silent), 0);
     rig.offer_many(2);
     let begin = Instant::now();
-    while rig.device.transmit(&mut rig.batch, false).stopped && !rig.batch.is_empty() {
-        assert!(rig.device.next_completion_ns().is_some() && begin.elapsed() < Duration::from_secs(20));
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert!(begin.elapsed() > Duration::from_millis(2900));
+    assert!(rig.device.transmit(&mut rig.batch, false).stopped);
+    rig.device.pass(Duration::from_secs(2));
+    let waits =
+        rig.device.transmit(&mut rig.batch, false).stopped && rig.device.next_completion_ns().is_some();
+    assert!(waits || begin.elapsed() > Duration::from_secs(1));
+    rig.device.pass(Duration::from_secs(1));
+    assert!(!rig.device.transmit(&mut rig.batch, false).stopped && rig.batch.is_empty());
     assert_eq!(rig.reap().1, ["unresolved"; 2]);
     // The next ones fail at once.
     rig.offer_many(3);
@@ -137,9 +139,8 @@ fn frame_without_a_peer_fails_and_one_for_a_silent_peer_waits_for_three_seconds(
 
 #[test]
 fn peer_is_asked_for_its_queue_pair() {
-    let address = "127.83.0.78";
-    let peer = std::net::UdpSocket::bind((address, 24791)).unwrap();
-    let asked = PeerAddress { gid: gid(address.parse().unwrap()), queue_pair: None };
+    let peer = std::net::UdpSocket::bind((std::net::Ipv4Addr::from(address(202)), 24791)).unwrap();
+    let asked = PeerAddress { gid: gid(address(202)), queue_pair: None };
     let mut rig = Rig::with(|options| options.peer = Some(asked), 0);
     rig.offer_many(1);
     assert!(rig.device.transmit(&mut rig.batch, false).stopped);
@@ -150,10 +151,10 @@ fn peer_is_asked_for_its_queue_pair() {
     peer.send_to(&answer(&[0; 8]), from).unwrap();
     assert!(rig.device.transmit(&mut rig.batch, false).stopped, "an answer to another question");
     peer.send_to(&answer(&question[16..24]), from).unwrap();
-    for _ in 0..100 {
+    eventually(Duration::from_secs(20), || {
         rig.device.transmit(&mut rig.batch, false);
-        std::thread::sleep(Duration::from_millis(u64::from(!rig.batch.is_empty())));
-    }
+        rig.batch.is_empty()
+    });
     assert_eq!(rig.fake.posted()[0].queue_pair, 0x1234);
     rig.close();
 }
@@ -226,8 +227,8 @@ fn silent_neighbour_is_looked_for_once_and_frames_wait_for_that_and_fail_after_i
 
 #[test]
 fn device_is_closed_while_the_kernel_looks_for_a_neighbour() {
-    let peer = PeerAddress { gid: gid("127.83.0.3".parse().unwrap()), queue_pair: Some(PEER_QUEUE_PAIR) };
-    let fake = FakeDevice::new(gid("127.84.0.3".parse().unwrap()));
+    let peer = PeerAddress { gid: gid(address(204)), queue_pair: Some(PEER_QUEUE_PAIR) };
+    let fake = FakeDevice::new(gid(address(205)));
     let options = VerbsOptions { peer: Some(peer), ..VerbsOptions::default() };
     let neighbours = fake.neighbours();
     let held = neighbours.lock().unwrap();
@@ -261,11 +262,11 @@ fn unfinished_checksum_is_filled_in_and_a_super_packet_fails() {
 
 #[test]
 fn port_of_infiniband_and_memory_shorter_than_its_datagrams_are_refused() {
-    let fake = FakeDevice::new(gid("127.84.0.1".parse().unwrap()));
+    let fake = FakeDevice::new(gid(address(206)));
     fake.be_infiniband();
     let error = Verbs::open_by(library(), &fake.name(), VerbsOptions::default(), 0).unwrap_err();
     assert!(error.to_string().contains("InfiniBand"), "{error}");
-    let fake = FakeDevice::new(gid("127.84.0.2".parse().unwrap()));
+    let fake = FakeDevice::new(gid(address(207)));
     fake.set_mtu(5);
     let mut device = Verbs::open_by(library(), &fake.name(), VerbsOptions::default(), 0).unwrap();
     let error = device.attach(wharf_testkit::pool(16).region().clone()).unwrap_err();
@@ -320,14 +321,11 @@ fn device_that_completes_nothing_is_given_up() {
     let mut rig = Rig::new();
     rig.offer_many(3);
     rig.device.transmit(&mut rig.batch, false);
-    let begin = Instant::now();
-    let error = loop {
-        match rig.reap().2 {
-            Ok(()) => std::thread::sleep(Duration::from_millis(50)),
-            Err(error) => break error,
-        }
-        assert!(begin.elapsed() < Duration::from_secs(30));
-    };
+    rig.device.arm();
+    rig.reap().2.unwrap();
+    rig.device.pass(Duration::from_secs(5));
+    rig.device.arm();
+    let error = rig.reap().2.unwrap_err();
     assert!(
         matches!(error, DeviceError::Gone { .. }) && error.to_string().contains("completed nothing"),
         "{error}"

@@ -3,9 +3,9 @@
 
 use std::net::UdpSocket;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wharf::{Direction, PagePool, Port, Receiver, Sender, Wait};
-use wharf_testkit::threads::within_a_minute;
+use wharf_testkit::threads::{eventually, within_a_minute};
 
 const LONG: Duration = Duration::from_secs(20);
 /// Bytes of a datagram's Ethernet, IPv4 and UDP headers.
@@ -34,8 +34,8 @@ fn send(sender: &mut Sender, len: usize) {
 fn too_long(path: &Port, receiver: &Receiver) -> u64 {
     let (mut dropped, mut measured) = (0, 0);
     receiver.queue().drops(&mut |reason, count| dropped += if reason == "too-long" { count } else { 0 });
-    let began = Instant::now();
-    while measured != dropped && began.elapsed() < LONG {
+    // Metrics agree with the queue.
+    eventually(LONG, || {
         path.metrics().each(&mut |metric| {
             let is_it = metric.name == "wharf_device_drops"
                 && metric.labels.iter().any(|label| label.1 == "too-long");
@@ -43,9 +43,8 @@ fn too_long(path: &Port, receiver: &Receiver) -> u64 {
                 measured = metric.value;
             }
         });
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert_eq!(measured, dropped, "metrics agree with the queue");
+        measured == dropped
+    });
     dropped
 }
 
@@ -70,10 +69,7 @@ fn over_a_wire(takes_chains: bool, sizes: impl Iterator<Item = usize> + Clone) {
         assert_eq!(packet.head(), &content(len)[..len.min(MOST)]);
     }
     let lost = if takes_chains { 0 } else { sizes.clone().filter(|&len| len > MOST).count() as u64 };
-    let began = Instant::now();
-    while receiver.queue().received() + lost < sizes.clone().count() as u64 && began.elapsed() < LONG {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    eventually(LONG, || receiver.queue().received() + lost >= sizes.clone().count() as u64);
     assert!(near.drain(LONG));
     assert_eq!(too_long(&far, &receiver), lost);
     drop((sender, receiver, arrived));

@@ -9,9 +9,9 @@ use std::time::Duration;
 use wharf::queue::{QueueError, Rest};
 use wharf::{Direction, PagePool, Port, Receiver, RecvError, SendError, Sender, Wait, net};
 use wharf::{Events, OnGone, Owners};
-use wharf_testkit::threads::within_a_minute;
+use wharf_testkit::free_udp;
+use wharf_testkit::threads::{eventually, within_a_minute, within_ten_minutes};
 
-const SECOND: Duration = Duration::from_secs(1);
 /// Time for packets inside to leave: those of a wire whose far end does not receive never do.
 const MOMENT: Duration = Duration::from_millis(10);
 const LONG: Duration = Duration::from_secs(20);
@@ -47,7 +47,7 @@ fn handles(spec: &str, direction: Direction, round: usize) -> Handles {
     let mut sender = has(Direction::Send).then(|| path.sender("test").unwrap());
     if let Some(sender) = &mut sender {
         let mut burst = sender.burst(PACKETS);
-        sender.fill(&mut burst, PACKETS, 100, SECOND).unwrap();
+        sender.fill(&mut burst, PACKETS, 100, LONG).unwrap();
         burst.iter_mut().for_each(write);
         // What has no room stays in the burst.
         _ = sender.send(&mut burst, Duration::from_millis(1));
@@ -86,8 +86,8 @@ impl Handles {
         let device = audit.held.iter().filter(|held| held.place.is_some()).count();
         assert!(audit.out() <= taken + device, "{what}: {audit}");
         if let Some(sender) = &mut self.sender {
-            sender.fill(&mut burst, 1, 64, SECOND).unwrap();
-            let ended = sender.send(&mut burst, SECOND);
+            sender.fill(&mut burst, 1, 64, LONG).unwrap();
+            let ended = sender.send(&mut burst, LONG);
             assert!(matches!(ended, Err(SendError::Closed)), "{what}: {ended:?}");
             is_closed(self.path.sender("late").err());
         }
@@ -128,11 +128,11 @@ fn closes_beside_a_handler(spec: &str, mut arrive: impl FnMut()) {
             Rest::Free
         };
         let queue = path.on_receive(handler).unwrap();
-        while !runs.load(SeqCst) {
+        eventually(LONG, || {
             arrive();
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let audit = path.close(SECOND);
+            runs.load(SeqCst)
+        });
+        let audit = path.close(LONG);
         assert_eq!((audit.out(), queue.has_ended()), (0, true), "{spec}: {audit}");
         kept.push((path, queue));
     }
@@ -153,8 +153,8 @@ impl Drop for Dropped {
 #[test]
 fn port_whose_receiver_goes_meanwhile_is_closed_when_close_returns() {
     within_a_minute(|| {
-        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        for spec in [format!("udp:127.0.0.1:{port}"), format!("udp:127.0.0.1:{port},dest=frame")] {
+        let address = free_udp("127.0.0.1");
+        for spec in [format!("udp:{address}"), format!("udp:{address},dest=frame")] {
             let direction = if spec.ends_with("frame") { Direction::Both } else { Direction::Receive };
             let path = open(&spec, direction, Owners::Auto, OnGone::Reopen);
             let ((tell, is_dropped), (go_on, wait)) = (mpsc::channel(), mpsc::channel());
@@ -178,12 +178,12 @@ fn port_whose_receiver_goes_meanwhile_is_closed_when_close_returns() {
 #[test]
 fn closed_udp_port_is_opened_again() {
     within_a_minute(|| {
-        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let spec = format!("udp:127.0.0.1:{port},dest=frame");
+        let address = free_udp("127.0.0.1");
+        let spec = format!("udp:{address},dest=frame");
         opens_again(&spec, Direction::Both);
-        opens_again(&format!("udp:127.0.0.1:{port}"), Direction::Receive);
+        opens_again(&format!("udp:{address}"), Direction::Receive);
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
-        closes_beside_a_handler(&spec, || _ = peer.send_to(&[1], ("127.0.0.1", port)));
+        closes_beside_a_handler(&spec, || _ = peer.send_to(&[1], address));
     });
 }
 
@@ -235,7 +235,7 @@ fn closed_sockets_of_a_guest_are_opened_again() {
 #[test]
 #[ignore = "wants root"]
 fn closed_interface_is_opened_again() {
-    within_a_minute(|| {
+    within_ten_minutes(|| {
         super::interfaces::enter_with_pair();
         for direction in [Direction::Both, Direction::Send, Direction::Receive] {
             for spec in ["xdp:va", "packet:va", "tap:tclosed"] {

@@ -14,7 +14,6 @@ use wharf::{Events, Owners, PortBuilder, State};
 use wharf_testkit::gate::{Control, Gate};
 use wharf_testkit::threads::within_a_minute;
 
-const SECOND: Duration = Duration::from_secs(1);
 /// A wait that a fault alone makes this long.
 const LONG: Duration = Duration::from_secs(20);
 const UP: u8 = 0;
@@ -68,7 +67,7 @@ fn gate(build: impl FnOnce(PortBuilder) -> PortBuilder) -> (Port, Arc<Control>, 
 
 fn send(sender: &mut Sender, packets: usize) -> Result<Sent, SendError> {
     let mut burst = sender.burst(packets);
-    if sender.fill(&mut burst, packets, 64, SECOND)? == 0 {
+    if sender.fill(&mut burst, packets, 64, LONG)? == 0 {
         return Ok(Sent::default());
     }
     burst.iter_mut().for_each(|packet| packet.fill(0));
@@ -116,7 +115,7 @@ fn stall(owners: Owners, stall_after: Option<Duration>) {
     assert!(matches!(others.next(), Some(Event::Resumed { .. })), "{owners:?}");
     assert!(path.drain(LONG), "{owners:?}");
     drop((sender, second));
-    let audit = path.close(SECOND);
+    let audit = path.close(LONG);
     assert_eq!((audit.out(), others.next(), others.missed()), (0, None, 0), "{owners:?}: {audit}");
     let counters = path.queue().unwrap().counters();
     assert_eq!(counters.accepted.get(), counters.sent.get(), "{owners:?}");
@@ -158,7 +157,7 @@ fn a_line_is_down_and_up_again_and_gone() {
     assert_eq!(next(&mut events), Event::Gone { since, why });
     line.store(UP, SeqCst);
     assert!(matches!(path.state(), State::Gone { .. }), "for good");
-    assert_eq!(path.close(SECOND).out(), 0);
+    assert_eq!(path.close(LONG).out(), 0);
 }
 
 #[test]
@@ -239,7 +238,7 @@ fn lose(kind: &str, direction: Direction, sends: bool) {
     let Event::Gone { since, why } = gone else { panic!("{what}: {gone:?}") };
     assert_eq!(path.state(), State::Gone { since, why }, "{what}");
     drop((sender, receiver));
-    assert_eq!(path.close(SECOND).out(), 0, "{what}");
+    assert_eq!(path.close(LONG).out(), 0, "{what}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Ends that cannot be forwarded between, and the end of a run.
 
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wharf::device::Opened;
 use wharf::forward::{Forward, ForwardError, ForwardSettings};
 use wharf::qdisc::{FqCodel, FqCodelOptions, Qdisc};
@@ -9,6 +9,7 @@ use wharf::{Direction, PagePool, Port, PortBuilder};
 use wharf_devices::null::Null;
 use wharf_devices::wire::{WireSpec, wire};
 use wharf_testkit::gate::Gate;
+use wharf_testkit::threads::within;
 
 /// Returns an end of so many queues that only send.
 fn sending(count: usize) -> PortBuilder {
@@ -135,16 +136,9 @@ fn ports_of_a_switch_that_take_nothing_then_the_others_go_on() {
 
 /// True once the run is over, or its receive side has ended with an error, within `time`.
 fn ends_within(forward: &Forward, time: Duration) -> bool {
-    let began = Instant::now();
     // A device that panics while the receive side takes its completions ends that side.
     let has_error = || forward.directions()[0].receivers[0].take_error().is_some();
-    while began.elapsed() < time {
-        if forward.is_over() || has_error() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    false
+    within(time, || forward.is_over() || has_error())
 }
 
 /// A run ends when the last frame has left, or when the device that it waits for has panicked.

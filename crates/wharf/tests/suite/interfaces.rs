@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use wharf::Events;
 use wharf::queue::Spread;
 use wharf::{Direction, Event, Port, Wait, net};
-use wharf_testkit::threads::within_a_minute;
+use wharf_testkit::threads::{within, within_a_minute};
 
 const QUEUES: u32 = 4;
 const FLOWS: u16 = 64;
-const SECOND: Duration = Duration::from_secs(1);
+/// A wait that a fault alone makes this long.
+const LONG: Duration = Duration::from_secs(20);
 
 fn ip(arguments: &str) {
     let status = Command::new("ip").args(arguments.split(' ')).status().expect("wants `ip`");
@@ -55,12 +56,12 @@ fn receivers_by(kind: &str) -> BTreeMap<u16, (usize, usize)> {
     let (mut burst, mut received) = (near[0].burst(256), far[0].burst(256));
     let (mut places, mut next) = (BTreeMap::new(), BTreeMap::<u16, u32>::new());
     for number in 0..100 {
-        sender.fill(&mut burst, FLOWS.into(), 100, SECOND).unwrap();
+        sender.fill(&mut burst, FLOWS.into(), 100, LONG).unwrap();
         (0..FLOWS).zip(burst.iter_mut()).for_each(|(flow, bytes)| write(bytes, flow, number));
-        _ = sender.send(&mut burst, SECOND).unwrap();
+        _ = sender.send(&mut burst, LONG).unwrap();
         let (mut arrived, since) = (0, Instant::now());
         while arrived < FLOWS {
-            assert!(since.elapsed() < 20 * SECOND, "{kind}: {arrived} of round {number}");
+            assert!(since.elapsed() < LONG, "{kind}: {arrived} of round {number}");
             for (queue, receivers) in receivers.iter_mut().enumerate() {
                 for (at, receiver) in receivers.iter_mut().enumerate() {
                     receiver.recv(&mut received, Wait::Never).unwrap();
@@ -78,12 +79,12 @@ fn receivers_by(kind: &str) -> BTreeMap<u16, (usize, usize)> {
     }
     for path in &far {
         let mut answers = path.sender("answers").unwrap();
-        answers.fill(&mut received, 8, 100, SECOND).unwrap();
-        _ = answers.send(&mut received, SECOND).unwrap();
-        assert!(path.drain(SECOND) && path.queue().unwrap().counters().sent.get() == 8, "{kind}");
+        answers.fill(&mut received, 8, 100, LONG).unwrap();
+        _ = answers.send(&mut received, LONG).unwrap();
+        assert!(path.drain(LONG) && path.queue().unwrap().counters().sent.get() == 8, "{kind}");
     }
     drop((sender, receivers, burst, received));
-    let audits = near.iter().chain(&far).map(|path| path.close(SECOND));
+    let audits = near.iter().chain(&far).map(|path| path.close(LONG));
     let outs: Vec<_> = audits.map(|audit| audit.out()).collect();
     assert_eq!((outs[QUEUES as usize - 1], outs.last()), (0, Some(&0)), "{kind}");
     places
@@ -113,12 +114,12 @@ fn packets_before_a_receivers_first_call_then_it_has_them() {
         );
         let (mut sender, mut receiver) = (near.sender("test").unwrap(), far.receiver().unwrap());
         let (mut burst, mut received, mut packets) = (near.burst(32), far.burst(32), 0);
-        sender.fill(&mut burst, 32, 100, SECOND).unwrap();
+        sender.fill(&mut burst, 32, 100, LONG).unwrap();
         burst.iter_mut().zip(0..).for_each(|(bytes, number)| write(bytes, 1, number));
-        _ = sender.send(&mut burst, SECOND).unwrap();
-        assert!(near.drain(SECOND));
+        _ = sender.send(&mut burst, LONG).unwrap();
+        assert!(near.drain(LONG));
         while packets < 32 {
-            assert!(receiver.recv(&mut received, SECOND).unwrap() > 0, "{packets} of 32");
+            assert!(receiver.recv(&mut received, LONG).unwrap() > 0, "{packets} of 32");
             packets += received.iter_mut().filter(|bytes| bytes[23] == net::UDP).count();
             received.clear();
         }
@@ -154,8 +155,8 @@ fn receive_until(path: &Port, stop: &AtomicBool, packets: &AtomicU64) {
 
 fn wait_for(events: &mut Events, what: &str, is_it: impl Fn(&Event) -> bool) {
     let began = Instant::now();
-    while !events.wait(20 * SECOND).is_some_and(|event| is_it(&event)) {
-        assert!(began.elapsed() < 20 * SECOND, "not {what}");
+    while !events.wait(LONG).is_some_and(|event| is_it(&event)) {
+        assert!(began.elapsed() < LONG, "not {what}");
     }
 }
 
@@ -167,10 +168,8 @@ fn made_again(near: &str, far: &str, delete: &str, make: impl Fn()) {
     let (mut near_events, mut far_events) = (near.events().unwrap(), far.events().unwrap());
     let arrive = |from: &str| {
         let (before, began) = (packets.load(SeqCst), Instant::now());
-        while packets.load(SeqCst) < before + 1000 {
-            assert!(began.elapsed() < 20 * SECOND, "{near:?} {from}: {:?} {:?}", near.state(), far.state());
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let arrive = within(LONG, || packets.load(SeqCst) >= before + 1000);
+        assert!(arrive, "{near:?} {from}: {:?} {:?}", near.state(), far.state());
         began.elapsed()
     };
     let accepted = std::thread::scope(|scope| {
@@ -190,7 +189,7 @@ fn made_again(near: &str, far: &str, delete: &str, make: impl Fn()) {
         stop.store(true, SeqCst);
         sending.join().unwrap()
     });
-    let audits = [near.close(SECOND), far.close(SECOND)];
+    let audits = [near.close(LONG), far.close(LONG)];
     let counters = near.queue().unwrap().counters();
     let ends = (counters.sent.get(), counters.failed.get(), counters.returned.get());
     assert_eq!((ends.0 + ends.1 + ends.2, counters.accepted.get()), (accepted, accepted), "{ends:?}");

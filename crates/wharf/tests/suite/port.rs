@@ -8,9 +8,11 @@ use wharf::qdisc::{Fifo, FifoLimit};
 use wharf::queue::{PollerThread, QueueError, Rest, RxQueue};
 use wharf::{Direction, Port, RecvError, SendError, Sender, Wait};
 use wharf_devices::host::processors;
-use wharf_testkit::threads::eventually;
+use wharf_testkit::threads::{eventually, spawn_waiting};
 
-const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+/// A wait that a fault alone makes this long.
+const LONG: Duration = Duration::from_secs(20);
 
 fn wire(spec: &str) -> (Port, Port) {
     let path = Port::open(spec, Direction::Send).unwrap();
@@ -21,15 +23,15 @@ fn wire(spec: &str) -> (Port, Port) {
 
 fn send(sender: &mut Sender, packets: usize) {
     let mut burst = sender.burst(packets);
-    assert_eq!(sender.fill(&mut burst, packets, 64, SECOND).unwrap(), packets);
+    assert_eq!(sender.fill(&mut burst, packets, 64, LONG).unwrap(), packets);
     for (number, packet) in burst.iter_mut().enumerate() {
         packet.fill(number as u8);
     }
-    _ = sender.send(&mut burst, SECOND).unwrap();
+    _ = sender.send(&mut burst, LONG).unwrap();
 }
 
 fn close(path: &Port, packets: u64) {
-    let audit = path.close(SECOND);
+    let audit = path.close(LONG);
     assert_eq!(audit.out(), 0, "{audit}");
     let counters = path.queue().unwrap().counters();
     assert_eq!((counters.accepted.get(), counters.sent.get()), (packets, packets));
@@ -44,7 +46,7 @@ fn packets_arrive_on_the_callers_thread_in_order() {
     send(&mut path.sender("test").unwrap(), 32);
     let mut numbers = Vec::new();
     while numbers.len() < 32 {
-        assert!(receiver.recv(&mut received, SECOND).unwrap() > 0);
+        assert!(receiver.recv(&mut received, LONG).unwrap() > 0);
         numbers.extend(received.iter_mut().map(|packet| packet[0]));
         received.clear();
     }
@@ -77,13 +79,13 @@ fn a_served_receiver_takes_what_the_poller_received() {
     });
     let (mut received, mut packets) = (far_end.burst(64), 0);
     while packets < 40 * 32 {
-        packets += receiver.recv(&mut received, SECOND).unwrap();
+        packets += receiver.recv(&mut received, LONG).unwrap();
         received.clear();
     }
     sending.join().unwrap();
     close(&path, 40 * 32);
     drop((receiver, received));
-    let audit = far_end.close(SECOND);
+    let audit = far_end.close(LONG);
     assert_eq!(audit.out(), 0, "{audit}");
 }
 
@@ -143,10 +145,10 @@ fn owners_that_are_not_senders_send_and_receive_all() {
         senders.iter_mut().for_each(|sender| send(sender, 32));
         let (mut received, mut packets) = (far_end.burst(64), 0);
         while packets < 64 {
-            packets += receiver.recv(&mut received, SECOND).unwrap();
+            packets += receiver.recv(&mut received, LONG).unwrap();
             received.clear();
         }
-        assert!(path.drain(SECOND));
+        assert!(path.drain(LONG));
         let drained = senders.iter().map(|sender| sender.counters().drained_packets.get()).sum::<u64>();
         assert_eq!(drained, 0, "{owners:?}: the poller has sent them");
         drop(senders);
@@ -163,7 +165,7 @@ fn a_sole_sender_runs_the_queue_itself() {
         send(sender, 32);
         let mut packets = 0;
         while packets < 32 {
-            packets += receiver.recv(&mut received, SECOND).unwrap();
+            packets += receiver.recv(&mut received, LONG).unwrap();
             received.clear();
         }
         sender.counters().drained_packets.get()
@@ -198,7 +200,7 @@ fn a_device_that_sends_and_receives_is_never_deaf() {
     let mut received = path.burst(8);
     for _ in 0..50 {
         socket.send_to(b"datagram", &address).unwrap();
-        assert_eq!(receiver.recv(&mut received, SECOND).unwrap(), 1);
+        assert_eq!(receiver.recv(&mut received, LONG).unwrap(), 1);
         received.clear();
     }
 }
@@ -209,9 +211,8 @@ fn close_ends_every_wait() {
         let (_path, far_end) = wire("wire");
         let mut receiver = if served { far_end.served_receiver() } else { far_end.receiver() }.unwrap();
         let mut received = far_end.burst(8);
-        let waiting = thread::spawn(move || receiver.recv(&mut received, 60 * SECOND));
-        thread::sleep(Duration::from_millis(20));
-        assert_eq!(far_end.close(SECOND).out(), 0);
+        let waiting = spawn_waiting(move || receiver.recv(&mut received, HOUR));
+        assert_eq!(far_end.close(LONG).out(), 0);
         let ended = waiting.join().unwrap();
         assert!(matches!(ended, Err(RecvError::Closed)), "served {served}: {ended:?}");
     }
@@ -229,7 +230,7 @@ fn a_task_learns_of_the_end() {
     assert!(poll().is_pending());
     let closing = thread::spawn({
         let far_end = far_end.clone();
-        move || far_end.close(SECOND)
+        move || far_end.close(LONG)
     });
     let ended = loop {
         thread::park();
@@ -279,13 +280,13 @@ fn the_receive_side_comes_back_from_a_handler_that_has_ended() {
     });
     let closed = closed.unwrap();
     send(&mut sender, 1);
-    told.recv_timeout(SECOND).unwrap();
+    told.recv_timeout(LONG).unwrap();
     closed.close().unwrap();
     let mut receiver = far_end.receiver().unwrap();
     send(&mut sender, 1);
-    assert_eq!(receiver.recv(&mut far_end.burst(8), std::time::Instant::now() + SECOND).unwrap(), 1);
+    assert_eq!(receiver.recv(&mut far_end.burst(8), std::time::Instant::now() + LONG).unwrap(), 1);
     drop((receiver, sender));
-    path.close(SECOND);
+    path.close(LONG);
     drop(far_end);
 }
 
@@ -299,13 +300,13 @@ fn the_receive_side_comes_back_from_a_receiver_that_goes() {
         send(&mut sender, 8);
         let (mut received, mut packets) = (far_end.burst(64), 0);
         while packets < 8 {
-            packets += receiver.recv(&mut received, SECOND).unwrap();
+            packets += receiver.recv(&mut received, LONG).unwrap();
             received.clear();
         }
     }
     drop(sender);
     close(&path, 32);
-    assert_eq!(far_end.close(SECOND).out(), 0);
+    assert_eq!(far_end.close(LONG).out(), 0);
     assert!(matches!(far_end.receiver(), Err(QueueError::Closed)));
 }
 
@@ -322,7 +323,7 @@ fn device_that_only_receives_goes_to_the_next_receiver_with_what_came_meanwhile(
         assert!(port.receiver().is_err(), "it is in use");
         let mut packets = 0;
         while packets < 5 {
-            let count = receiver.recv(&mut received, SECOND * 20).unwrap();
+            let count = receiver.recv(&mut received, LONG).unwrap();
             assert!(count > 0, "round {round}: {packets} of 5");
             packets += count;
             received.clear();
@@ -331,7 +332,7 @@ fn device_that_only_receives_goes_to_the_next_receiver_with_what_came_meanwhile(
         assert_eq!(port.snapshot().received, 5 * (round + 1));
     }
     drop((port, received));
-    eventually(SECOND * 20, || pool.audit().out() == 0);
+    eventually(LONG, || pool.audit().out() == 0);
 }
 
 /// Packets that the device has when its path closes come back with its other end, whichever of the two goes first.
@@ -347,7 +348,7 @@ fn packets_that_a_closed_device_kept_come_back() {
         drop(far_end);
         drop(path);
         // A thread that polled the other end lets go of it soon after.
-        eventually(SECOND * 20, || pool.audit().out() == 0);
+        eventually(LONG, || pool.audit().out() == 0);
     }
 }
 
@@ -361,14 +362,20 @@ fn a_closed_receive_queue_of_a_device_that_sends_receives_nothing() {
         Rest::Free
     };
     let queue = RxQueue::of(far_end.queue().unwrap(), Box::new(handler)).unwrap();
-    let _poller = PollerThread::builder().receiver(&queue).start().unwrap();
+    let poller = PollerThread::builder().receiver(&queue).start().unwrap();
     let (mut near, mut far) = (path.sender("near").unwrap(), far_end.sender("far").unwrap());
+    let polls = || poller.counters().polls.get();
     send(&mut near, 1);
-    assert_eq!(seen.recv_timeout(SECOND), Ok(1));
+    assert_eq!(seen.recv_timeout(LONG), Ok(1));
     queue.close().unwrap();
     send(&mut near, 1);
-    send(&mut far, 1);
-    assert!(seen.recv_timeout(SECOND / 20).is_err());
+    // The poller looks at the device behind that.
+    let before = polls();
+    eventually(LONG, || {
+        send(&mut far, 1);
+        polls() > before + 1
+    });
+    assert!(seen.try_recv().is_err());
     assert_eq!((queue.received(), queue.has_ended()), (1, true));
 }
 
@@ -384,10 +391,10 @@ fn one_poller_serves_several_ports_until_the_last_is_closed() {
     while let Some(port) = ports.pop() {
         // The senders run no queue: their poller sends.
         senders.iter_mut().for_each(|sender| send(sender, 8));
-        assert!(port.drain(SECOND));
+        assert!(port.drain(LONG));
         drop(senders.pop());
         let rounds = 4 - ports.len() as u64;
         assert_eq!(port.queue().unwrap().counters().sent.get(), 8 * rounds);
-        port.close(SECOND);
+        port.close(LONG);
     }
 }

@@ -8,18 +8,21 @@ use wharf::device::{AnyDevice, DeviceError, DeviceSpec, Kind, Opened, Opening, Q
 use wharf::qdisc::{Fifo, FifoLimit};
 use wharf::queue::{Rest, Spread};
 use wharf::{Direction, Packet, Port, Receiver, RecvError, Sender, Wait, net, queue::select};
+use wharf_testkit::threads::{ThreadState, spawn_waiting};
 
-const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+/// A wait that a fault alone makes this long.
+const LONG: Duration = Duration::from_secs(20);
 
 /// Sends `packets` packets of flow `flow`, numbered from `first` on.
 fn send(sender: &mut Sender, flow: u8, first: u64, packets: usize) {
     let mut burst = sender.burst(packets);
-    assert_eq!(sender.fill(&mut burst, packets, 64, SECOND).unwrap(), packets);
+    assert_eq!(sender.fill(&mut burst, packets, 64, LONG).unwrap(), packets);
     for (number, packet) in (first..).zip(burst.iter_mut()) {
         packet[..14].fill(flow);
         packet[20..28].copy_from_slice(&number.to_be_bytes());
     }
-    _ = sender.send(&mut burst, SECOND).unwrap();
+    _ = sender.send(&mut burst, LONG).unwrap();
 }
 
 fn number(bytes: &[u8]) -> u64 {
@@ -30,7 +33,7 @@ fn number(bytes: &[u8]) -> u64 {
 fn receive(receiver: &mut Receiver, path: &Port, flow: u8, first: u64, packets: usize) {
     let (mut burst, mut numbers) = (path.burst(256), Vec::new());
     while numbers.len() < packets {
-        assert!(receiver.recv(&mut burst, 10 * SECOND).unwrap() > 0, "{} came", numbers.len());
+        assert!(receiver.recv(&mut burst, LONG).unwrap() > 0, "{} came", numbers.len());
         assert!(burst.iter_mut().all(|bytes| bytes[0] == flow), "another receiver's");
         numbers.extend(burst.iter_mut().map(|bytes| number(bytes)));
         burst.clear();
@@ -89,7 +92,7 @@ fn a_slow_receiver_holds_up_only_itself() {
     // The last one gives the receive side back.
     drop((receivers, sender));
     drop(far_end.receiver().unwrap());
-    assert_eq!((path.close(SECOND).out(), far_end.close(SECOND).out()), (0, 0));
+    assert_eq!((path.close(LONG).out(), far_end.close(LONG).out()), (0, 0));
 }
 
 #[test]
@@ -106,7 +109,7 @@ fn threads_and_tasks_receive_their_flows() {
             let mut flows: std::collections::BTreeMap<u8, u64> = Default::default();
             loop {
                 let received = match at % 2 {
-                    0 => receiver.recv(&mut burst, 60 * SECOND),
+                    0 => receiver.recv(&mut burst, HOUR),
                     _ => runtime.block_on(receiver.recv_async(&mut burst)),
                 };
                 match received {
@@ -130,7 +133,7 @@ fn threads_and_tasks_receive_their_flows() {
         (0..20).for_each(|flow| send(&mut sender, flow, first, 50));
     }
     drop(sender);
-    assert!(path.drain(SECOND));
+    assert!(path.drain(LONG));
     let arrived = || {
         let mut sum = 0;
         far_end.metrics().each(&mut |metric| {
@@ -143,12 +146,12 @@ fn threads_and_tasks_receive_their_flows() {
     while arrived() < 20 * PACKETS as u64 {
         thread::yield_now();
     }
-    far_end.close(SECOND);
+    far_end.close(LONG);
     let mut flows: Vec<u8> =
         threads.into_iter().flat_map(|thread| thread.join().unwrap().into_keys()).collect();
     flows.sort_unstable();
     assert!(flows.into_iter().eq(0..20), "each flow is one receiver's");
-    assert_eq!((path.close(SECOND).out(), far_end.close(SECOND).out()), (0, 0));
+    assert_eq!((path.close(LONG).out(), far_end.close(LONG).out()), (0, 0));
 }
 
 #[test]
@@ -162,7 +165,7 @@ fn the_receive_side_changes_hands_under_traffic() {
             let mut sender = path.sender("test").unwrap();
             let mut burst = sender.burst(64);
             while stop.load(SeqCst) == 0 {
-                sender.fill(&mut burst, 64, 64, SECOND).unwrap();
+                sender.fill(&mut burst, 64, 64, LONG).unwrap();
                 burst.iter_mut().enumerate().for_each(|(flow, bytes)| bytes.fill(flow as u8));
                 _ = sender.send(&mut burst, Duration::from_millis(5)).unwrap();
                 burst.clear();
@@ -187,10 +190,11 @@ fn the_receive_side_changes_hands_under_traffic() {
     }
     stop.store(1, SeqCst);
     sending.join().unwrap();
-    let audit = path.close(SECOND);
+    // What is in the wire stays there.
+    let audit = path.close(Duration::from_millis(10));
     let counters = path.queue().unwrap().counters();
     assert_eq!(counters.accepted.get(), counters.gone() + audit.out() as u64, "{audit}");
-    assert_eq!(far_end.close(SECOND).out(), 0);
+    assert_eq!(far_end.close(LONG).out(), 0);
 }
 
 #[test]
@@ -199,11 +203,10 @@ fn close_ends_the_wait_of_each_receiver() {
     let far_end = path.far_end().unwrap();
     let waiting = far_end.receivers(4, net::flow_hash).unwrap().into_iter().map(|mut receiver| {
         let mut burst = far_end.burst(8);
-        thread::spawn(move || receiver.recv(&mut burst, 600 * SECOND))
+        spawn_waiting(move || receiver.recv(&mut burst, HOUR))
     });
     let waiting: Vec<_> = waiting.collect();
-    thread::sleep(Duration::from_millis(20));
-    assert_eq!(far_end.close(SECOND).out(), 0);
+    assert_eq!(far_end.close(LONG).out(), 0);
     for ended in waiting.into_iter().map(|thread| thread.join().unwrap()) {
         assert!(matches!(ended, Err(RecvError::Closed)), "{ended:?}");
     }
@@ -216,13 +219,13 @@ fn a_panic_of_the_users_function_is_told_and_ends_each_wait() {
     let receivers = far_end.receivers(3, |_: &[u8]| panic!("as the test wants")).unwrap();
     let waiting = receivers.into_iter().map(|mut receiver| {
         let mut burst = far_end.burst(8);
-        thread::spawn(move || receiver.recv(&mut burst, 600 * SECOND).unwrap_err().to_string())
+        thread::spawn(move || receiver.recv(&mut burst, HOUR).unwrap_err().to_string())
     });
     let waiting: Vec<_> = waiting.collect();
     send(&mut path.sender("test").unwrap(), 0, 0, 1);
     let told: Vec<String> = waiting.into_iter().map(|thread| thread.join().unwrap()).collect();
     assert_eq!(told.iter().filter(|told| told.contains("panicked")).count(), 1, "{told:?}");
-    assert_eq!(far_end.close(SECOND).out(), 0);
+    assert_eq!(far_end.close(LONG).out(), 0);
 }
 
 #[test]
@@ -266,7 +269,7 @@ fn a_handler_that_leaves_packets_is_called_again() {
     let mut sender = path.sender("test").unwrap();
     (0..PACKETS).step_by(50).for_each(|first| send(&mut sender, 0, first, 50));
     drop((taking.join().unwrap(), sender));
-    assert_eq!((path.close(SECOND).out(), far_end.close(SECOND).out()), (0, 0));
+    assert_eq!((path.close(LONG).out(), far_end.close(LONG).out()), (0, 0));
 }
 
 /// Wires side by side.
@@ -307,7 +310,7 @@ fn each_queue_of_a_device_is_a_path_of_one_pool() {
     let mut burst = paths[3].burst(200);
     spread.fill(&mut burst, 200, 64, Wait::Never).unwrap();
     burst.iter_mut().enumerate().for_each(|(flow, bytes)| bytes.fill(flow as u8));
-    _ = spread.send(&mut burst, SECOND).unwrap();
+    _ = spread.send(&mut burst, LONG).unwrap();
     let mut received = [0; 4];
     while received.iter().sum::<usize>() < 200 {
         for ((receiver, far_end), count) in receivers.iter_mut().zip(&far_ends).zip(&mut received) {
@@ -316,8 +319,8 @@ fn each_queue_of_a_device_is_a_path_of_one_pool() {
     }
     assert!(received.iter().all(|&count| count > 20), "{received:?}");
     drop(spread);
-    assert!(paths.iter().all(|path| path.drain(SECOND)));
-    assert_eq!(paths.iter().map(|path| path.close(SECOND).out()).next_back(), Some(0));
+    assert!(paths.iter().all(|path| path.drain(LONG)));
+    assert_eq!(paths.iter().map(|path| path.close(LONG).out()).next_back(), Some(0));
 
     assert_eq!(builder("pairs").build_queues(4, |queue, _| queue).unwrap().len(), 1);
     let error = builder("wire").build_queues(2, |queue, _| queue).unwrap_err().to_string();
@@ -371,25 +374,26 @@ fn several_receivers_are_waited_for_at_once_and_each_has_its_turn() {
     }
     let mut turns = Vec::new();
     while turns.len() < 9 {
-        let (at, packets) = select(&mut receivers, &mut burst, 10 * SECOND).unwrap();
+        let (at, packets) = select(&mut receivers, &mut burst, LONG).unwrap();
         assert!(packets > 0 && burst.iter_mut().all(|bytes| usize::from(bytes[0]) == at));
         turns.push(at);
         burst.clear();
     }
     let each = [0, 1, 2].map(|at| turns.iter().filter(|&&turn| turn == at).count());
     assert_eq!(each, [3; 3], "{turns:?}");
+    let selecting = ThreadState::current();
     let sending = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(20));
+        selecting.await_asleep();
         send(&mut sender, 1, 12, 4);
     });
-    let late = std::iter::repeat_with(|| select(&mut receivers, &mut burst, 10 * SECOND).unwrap().0);
+    let late = std::iter::repeat_with(|| select(&mut receivers, &mut burst, LONG).unwrap().0);
     assert!(late.take(2).any(|at| at == 1), "a packet ends the wait");
     sending.join().unwrap();
-    near.close(SECOND);
-    far.close(SECOND);
+    near.close(LONG);
+    far.close(LONG);
     let ended = std::iter::repeat_with(|| {
         burst.clear();
-        select(&mut receivers, &mut burst, 10 * SECOND)
+        select(&mut receivers, &mut burst, LONG)
     });
     assert!(ended.take(50).any(|ended| matches!(ended, Err(RecvError::Closed))));
 }
@@ -403,6 +407,6 @@ fn a_receiver_that_polls_in_its_own_calls_may_be_selected() {
     assert_eq!(select(&mut receivers, &mut burst, Duration::from_millis(1)).unwrap(), (0, 0));
     let mut sender = near.sender("test").unwrap();
     let sending = thread::spawn(move || send(&mut sender, 1, 0, 8));
-    assert!(select(&mut receivers, &mut burst, 10 * SECOND).unwrap().1 > 0);
+    assert!(select(&mut receivers, &mut burst, LONG).unwrap().1 > 0);
     sending.join().unwrap();
 }

@@ -7,6 +7,7 @@ use wharf::device::{AnyDevice, Device, DeviceError, Frame, Kind, Notify, Opened,
 use wharf::device::{Batch, Cache, RxDevice, TxDevice, delegate};
 use wharf::{Direction, Event, Port};
 use wharf_devices::null::Null;
+use wharf_testkit::threads::eventually;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -83,9 +84,5 @@ fn device_that_comes_back_in_another_mode_then_a_snapshot_has_that() {
     let mut events = port.events().unwrap();
     port.reopen().unwrap();
     while !matches!(events.wait(10 * SECOND).expect("an event"), Event::Reopened { .. }) {}
-    let began = std::time::Instant::now();
-    while port.snapshot().mode != Some("copy") {
-        assert!(began.elapsed() < 10 * SECOND, "{:?}", port.snapshot().mode);
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    eventually(10 * SECOND, || port.snapshot().mode == Some("copy"));
 }

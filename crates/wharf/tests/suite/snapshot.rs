@@ -7,7 +7,8 @@ use wharf::testing::Virtual;
 use wharf::{Direction, Port};
 use wharf_testkit::threads::{eventually, within_a_minute};
 
-const SECOND: Duration = Duration::from_secs(1);
+/// A wait that a fault alone makes this long.
+const LONG: Duration = Duration::from_secs(20);
 
 #[test]
 fn counts_add_up_at_any_time_and_outlive_receivers_and_the_port() {
@@ -19,9 +20,9 @@ fn counts_add_up_at_any_time_and_outlive_receivers_and_the_port() {
     for round in 0..40 {
         // Each receiver takes a few packets, and goes.
         let mut receiver = far_end.receiver().unwrap();
-        sender.fill(&mut burst, 16, 100, SECOND).unwrap();
-        _ = sender.send(&mut burst, SECOND).unwrap();
-        arrived += receiver.recv(&mut received, SECOND).unwrap();
+        sender.fill(&mut burst, 16, 100, LONG).unwrap();
+        _ = sender.send(&mut burst, LONG).unwrap();
+        arrived += receiver.recv(&mut received, LONG).unwrap();
         received.clear();
         let now = port.snapshot() - begun.clone();
         assert_eq!(now.accepted, 16 * (round + 1));
@@ -29,7 +30,7 @@ fn counts_add_up_at_any_time_and_outlive_receivers_and_the_port() {
     }
     drop(sender);
     let half = port.snapshot();
-    port.close(SECOND);
+    port.close(LONG);
     let end = port.snapshot();
     assert_eq!((end.accepted, end.inside), (640, 0), "{end:?}");
     assert_eq!(end.accepted, end.sent + end.failed + end.returned);
@@ -64,11 +65,11 @@ fn drop_of_a_port_waits_for_no_handler() {
 fn task_closes_a_port_and_has_its_audit() {
     let port = Port::open("null", Direction::Send).unwrap();
     let mut sender = port.sender("test").unwrap();
-    let packet = sender.packet(60, SECOND).unwrap();
-    _ = sender.send_packet(packet, SECOND).unwrap();
+    let packet = sender.packet(60, LONG).unwrap();
+    _ = sender.send_packet(packet, LONG).unwrap();
     drop(sender);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    assert_eq!(runtime.block_on(port.close_async(SECOND)).out(), 0);
+    assert_eq!(runtime.block_on(port.close_async(LONG)).out(), 0);
     assert_eq!(port.snapshot().sent, 1);
 }
 
@@ -97,8 +98,8 @@ fn snapshot_adds_up_while_a_sender_sends() {
         scope.spawn(|| {
             let mut burst = sender.burst(32);
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                sender.fill(&mut burst, 32, 60, SECOND).unwrap();
-                _ = sender.send(&mut burst, SECOND).unwrap();
+                sender.fill(&mut burst, 32, 60, LONG).unwrap();
+                _ = sender.send(&mut burst, LONG).unwrap();
             }
         });
         for _ in 0..3000 {
@@ -124,7 +125,7 @@ fn handler_of_a_device_of_its_own_takes_a_snapshot_of_its_port() {
         let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         peer.send_to(b"hello", &address).unwrap();
         counts.recv().unwrap();
-        port.close(SECOND);
+        port.close(LONG);
         assert_eq!(port.snapshot().received, 1);
     });
 }
@@ -135,8 +136,8 @@ fn port_that_is_dropped_lets_go_of_a_device_that_a_handler_has() {
     let (pool, address) = (port.pool().clone(), port.name().trim_start_matches("udp:").to_string());
     let queue = port.on_receive(|_| Rest::Free).unwrap();
     drop(port);
-    eventually(SECOND * 20, || pool.audit().out() == 0 && queue.has_ended());
-    eventually(SECOND * 20, || std::net::UdpSocket::bind(address.trim_end_matches(",dest=frame")).is_ok());
+    eventually(LONG, || pool.audit().out() == 0 && queue.has_ended());
+    eventually(LONG, || std::net::UdpSocket::bind(address.trim_end_matches(",dest=frame")).is_ok());
 }
 
 #[test]
@@ -158,10 +159,10 @@ fn handler_drops_the_last_handle_of_its_own_port() {
             drop(far_end.on_receive(handler).unwrap());
             *own.lock().unwrap() = Some(far_end);
             let mut sender = port.sender("test").unwrap();
-            let packet = sender.packet(60, SECOND).unwrap();
-            _ = sender.send_packet(packet, SECOND).unwrap();
+            let packet = sender.packet(60, LONG).unwrap();
+            _ = sender.send_packet(packet, LONG).unwrap();
             if is_virtual {
-                time.run(SECOND);
+                time.run(Duration::from_secs(1));
             }
             is_done.recv().unwrap();
             drop(sender);

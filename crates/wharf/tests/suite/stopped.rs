@@ -6,10 +6,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wharf::Owners;
 use wharf::qdisc::{Fifo, FifoLimit};
 use wharf::{Burst, Direction, Port, Sender};
+use wharf_testkit::threads::within;
 
 const CHILD: &str = "WHARF_STOPPED_CHILD";
 /// Sends of the other sender that must end while the first one is stopped; one of them may have begun before.
@@ -146,11 +147,8 @@ fn held_up(owners: &str, stops: u64) -> u64 {
     for _ in 0..stops {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (0..=(seed >> 58)).for_each(|_| stopped.step());
-        let (before, began) = (sent.load(SeqCst), Instant::now());
-        while sent.load(SeqCst) < before + SENDS && began.elapsed() < HANGS / 10 {
-            thread::sleep(Duration::from_micros(100));
-        }
-        if sent.load(SeqCst) < before + SENDS {
+        let before = sent.load(SeqCst);
+        if !within(HANGS, || sent.load(SeqCst) >= before + SENDS) {
             held_up += 1;
             eprintln!("{owners}: held up while thread {} of {} is stopped", stopped.0, child.id());
             if std::env::var("WHARF_STOPS_DEBUG").is_ok() {

@@ -2,7 +2,7 @@
 
 use super::super::VirtioUserOptions;
 use super::super::buffers::{Buffers, POOL_AT};
-use super::{ANSWERS_WITHIN, QUEUES, RECEIVE, Session, TRANSMIT, io_fault};
+use super::{QUEUES, RECEIVE, Session, TRANSMIT, io_fault};
 use crate::virtio::split::SplitDevice;
 use crate::virtio::{DriverRing, Layout, Options, Place, RingError, feature};
 use std::fs::File;
@@ -108,7 +108,7 @@ impl Session {
         if !self.records {
             return Ok(None);
         }
-        let _patience = self.patience(ANSWERS_WITHIN)?;
+        let _patience = self.patience(self.answers_within)?;
         let asked = VhostUserInflight::new(0, 0, QUEUES as u16 * self.pairs, size);
         let got = self.frontend.clone().get_inflight_fd(&asked);
         let (got, file) = got.map_err(self.refused("a table of what is in flight"))?;
@@ -143,7 +143,7 @@ impl Session {
         });
         let memory = memory.into_iter().collect::<io::Result<Vec<_>>>();
         let memory = memory.map_err(io_fault(&self.name, "cannot share its memory"))?;
-        let _patience = self.patience(ANSWERS_WITHIN)?;
+        let _patience = self.patience(self.answers_within)?;
         self.frontend.set_mem_table(&memory).map_err(self.refused("our memory"))?;
         if let Some((len_bytes, at, file)) = &shared.inflight {
             let tables = VhostUserInflight::new(*len_bytes, *at, bases.len() as u16, size);

@@ -1,10 +1,13 @@
 //! Interfaces that are not there, or go away.
 
 use crate::net::{frame, ip, wait_until, with_pair};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wharf_core::device::DeviceError;
 use wharf_devices::open::{Direction, open};
 use wharf_testkit::end::End;
+use wharf_testkit::threads::eventually;
+
+const SOON: Duration = Duration::from_secs(20);
 
 fn fault(spec: &str, direction: Direction) -> String {
     let message = open(spec, direction).map(|opened| opened.device.name()).unwrap_err().to_string();
@@ -30,9 +33,7 @@ fn unusable_interface_fails_to_open() {
             );
         }
         // The kernel sees a little later that the other end is down.
-        while open("packet:vb", Direction::Send).is_ok() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        eventually(SOON, || open("packet:vb", Direction::Send).is_err());
         let message = fault("packet:vb", Direction::Send);
         assert!(message.starts_with("packet:vb: vb has no carrier"), "{message}");
     });
@@ -150,15 +151,13 @@ fn the_other_ends_mtu_too_small_is_no_wait_without_end() {
         let mut from = End::new("packet:va", Direction::Send, 16_384 - 64);
         for len in [3000, 9000] {
             from.offer(&frame(1, len));
-            let until = Instant::now() + Duration::from_secs(20);
-            let error = loop {
+            let mut told = None;
+            eventually(SOON, || {
                 from.device.tx_mut().unwrap().transmit(&mut from.batch, false);
-                match from.device.tx_mut().unwrap().reap(0, false, &mut from.done) {
-                    Err(error) => break error,
-                    Ok(()) => assert!(Instant::now() < until, "{len} bytes: nothing is told"),
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            };
+                told = from.device.tx_mut().unwrap().reap(0, false, &mut from.done).err();
+                told.is_some()
+            });
+            let error = told.unwrap();
             let is_lost = matches!(error, DeviceError::Down { .. });
             assert!(is_lost && error.to_string().contains("MTU"), "{len} bytes: {error}");
             assert_eq!(from.reap(), (0, vec!["refused"]));

@@ -7,6 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 use wharf_core::device::{Completions, Device, Duplex, RxDevice, TxDevice};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::open::{Direction, open};
@@ -14,7 +15,7 @@ use wharf_mem::{Batch, Meta};
 use wharf_packet::gso::{GSO_TCPV4, GSO_UDP};
 use wharf_testkit::packets::{cut, data};
 use wharf_testkit::pool_of;
-use wharf_testkit::threads::within_a_minute;
+use wharf_testkit::threads::{eventually, within_a_minute};
 
 /// Packets that are looked at closely: it takes long.
 const LOOKED_AT_MAX: usize = 200;
@@ -103,12 +104,12 @@ fn carries(
 
 /// Once the other side listens.
 fn connect() -> TcpStream {
-    loop {
-        if let Ok(stream) = TcpStream::connect("10.9.0.2:5000") {
-            return stream;
-        }
-        thread::sleep(std::time::Duration::from_millis(10));
-    }
+    let mut stream = None;
+    eventually(Duration::from_secs(50), || {
+        stream = TcpStream::connect("10.9.0.2:5000").ok();
+        stream.is_some()
+    });
+    stream.unwrap()
 }
 
 /// Packets that the kernel left unfinished come with their requests.

@@ -1,13 +1,12 @@
 //! Multicast groups: what is sent to one arrives at its members, plain sockets and devices alike.
 
-use super::rig::{Rig, frame, free_address, parsed};
+use super::rig::{PATIENCE, Rig, frame, parsed};
 use crate::net;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
 use wharf_devices::open::{Direction, open};
-
-const PATIENCE: Duration = Duration::from_secs(10);
+use wharf_testkit::free_udp;
+use wharf_testkit::threads::eventually;
 
 /// An address for the frames of senders: the kernel sends from its own.
 fn anyone() -> SocketAddr {
@@ -37,7 +36,7 @@ fn assert_has_100(rig: &mut Rig, group: SocketAddr) {
 
 /// Groups of this test's process, so that others beside it do not send there.
 fn groups() -> [SocketAddr; 2] {
-    let ([high, low], port) = ((std::process::id() as u16).to_be_bytes(), free_address("127.0.0.1").port());
+    let ([high, low], port) = ((std::process::id() as u16).to_be_bytes(), free_udp("127.0.0.1").port());
     [1, 2].map(|last| (Ipv4Addr::new(239, 192 + (high & 3), low, last), port).into())
 }
 
@@ -90,11 +89,7 @@ fn a_group_whose_way_is_not_said_and_an_interface_that_is_none_are_refused() {
 
 /// Opens a device once the kernel lets it: an IPv6 address may still be new.
 fn opened(spec: &str, direction: Direction) -> Rig {
-    let until = Instant::now() + PATIENCE;
-    while let Err(error) = open(spec, direction) {
-        assert!(Instant::now() < until, "{spec}: {error}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually(PATIENCE, || open(spec, direction).is_ok());
     Rig::open(spec, direction)
 }
 
@@ -120,13 +115,12 @@ fn members_on_another_host_have_what_is_sent_by_route_by_zone_and_by_interface()
         let near = move || {
             allow_ipv6("va");
             net::ip("route add 239.0.0.0/8 dev va");
-            let (mut rig, until) = (opened(to, Direction::Send), Instant::now() + PATIENCE);
-            while ended.try_recv().is_err() {
-                assert!(Instant::now() < until, "{to}: nothing arrives");
+            let mut rig = opened(to, Direction::Send);
+            eventually(PATIENCE, || {
                 rig.offer(&frame(anyone(), "192.0.2.2:1".parse().unwrap(), &[7; 30]));
                 rig.send();
-                std::thread::sleep(Duration::from_millis(5));
-            }
+                ended.try_recv().is_ok()
+            });
         };
         let far = move || {
             allow_ipv6("vb");

@@ -1,6 +1,6 @@
 //! Under a queue with its poller: conservation, and addresses that cannot be.
 
-use super::rig::{frame, free_address, socket};
+use super::rig::{PATIENCE, frame, socket};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -12,8 +12,8 @@ use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_devices::open::{Direction, open};
 use wharf_testkit::content::content;
-use wharf_testkit::threads::within_a_minute;
-use wharf_testkit::{assert_conserved, pool};
+use wharf_testkit::threads::{eventually, within_a_minute};
+use wharf_testkit::{assert_conserved, free_udp, pool};
 
 fn queue(spec: &str) -> TxQueue {
     let device = open(spec, Direction::Send).unwrap().device;
@@ -74,7 +74,7 @@ fn many_senders_share_a_socket_and_all_is_accounted_for() {
 #[test]
 fn sleeping_poller_hands_over_arrivals() {
     within_a_minute(|| {
-        let local = free_address("127.0.0.1");
+        let local = free_udp("127.0.0.1");
         let queue = queue(&format!("udp:{local},dest=frame"));
         let count = Arc::new(AtomicU64::new(0));
         let seen = count.clone();
@@ -88,13 +88,12 @@ fn sleeping_poller_hands_over_arrivals() {
         let receiver = receiver.unwrap();
         let poller = PollerThread::builder().receiver(&receiver).start().unwrap();
         let (peer, _) = socket("127.0.0.1:0");
+        let slept = || poller.counters().sleeps.get();
         for round in 1..=20 {
-            // Long enough for the poller to fall asleep.
-            std::thread::sleep(Duration::from_millis(5));
+            let before = slept();
             peer.send_to(b"knock", local).unwrap();
-            while count.load(Relaxed) < round {
-                std::thread::sleep(Duration::from_micros(100));
-            }
+            eventually(PATIENCE, || count.load(Relaxed) == round);
+            eventually(PATIENCE, || slept() > before);
         }
         drop(poller);
         queue.shutdown(Duration::MAX);

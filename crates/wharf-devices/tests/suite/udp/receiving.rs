@@ -1,10 +1,10 @@
 //! Datagrams of plain sockets arrive as frames.
 
-use super::rig::{Rig, frame, free_address, parsed, socket};
+use super::rig::{Rig, frame, parsed, socket};
 use std::net::SocketAddr;
 use wharf_devices::open::Direction;
 use wharf_testkit::content::{content, len_of};
-use wharf_testkit::pool_of;
+use wharf_testkit::{free_udp, pool_of};
 
 fn payload(number: u32, len: usize) -> Vec<u8> {
     content(2, number, len).collect()
@@ -24,15 +24,13 @@ fn frames_are_whole_and_right_from_any_sender() {
         ("0.0.0.0", "127.0.0.5:0"),
         ("[::]", "127.0.0.5:0"),
     ] {
-        let local = free_address(host);
+        let local = free_udp(host);
         let mut rig = Rig::open(&format!("udp:{local}"), Direction::Receive);
         let (peer, peer_at) = socket(peer);
-        let ip = match host {
-            "[::1]" => "::1",
-            "127.0.0.1" => host,
-            _ => "127.0.0.3",
+        let to = match local.ip().is_unspecified() {
+            true => SocketAddr::from(([127, 0, 0, 3], local.port())),
+            false => local,
         };
-        let to = SocketAddr::from((ip.parse::<std::net::IpAddr>().unwrap(), local.port()));
         for number in 0..200 {
             peer.send_to(&payload(number, len_of(number) - 60), to).unwrap();
         }
@@ -48,7 +46,7 @@ fn frames_are_whole_and_right_from_any_sender() {
 
 #[test]
 fn joined_datagrams_are_taken_apart_again() {
-    let local = free_address("127.0.0.1");
+    let local = free_udp("127.0.0.1");
     let mut rig = Rig::open(&format!("udp:{local},gro=on"), Direction::Receive);
     let mut sender = Rig::open(&format!("udp:{local}"), Direction::Send);
     let lens = |number: u32| if number % 40 == 39 { 5 } else { 333 };
@@ -69,7 +67,7 @@ fn joined_datagrams_are_taken_apart_again() {
 
 #[test]
 fn nothing_is_lost_while_the_pool_is_empty() {
-    let local = free_address("127.0.0.1");
+    let local = free_udp("127.0.0.1");
     let mut rig = Rig::with(&format!("udp:{local},gro=on"), Direction::Receive, pool_of(8, 1472));
     let mut sender = Rig::open(&format!("udp:{local}"), Direction::Send);
     (0..60).for_each(|number| sender.offer(&frame(local, local, &payload(number, 200))));
@@ -88,7 +86,7 @@ fn nothing_is_lost_while_the_pool_is_empty() {
 
 #[test]
 fn long_and_empty_datagrams_arrive() {
-    let local = free_address("127.0.0.1");
+    let local = free_udp("127.0.0.1");
     let mut rig = Rig::with(&format!("udp:{local}"), Direction::Receive, pool_of(400, 256));
     let (peer, _) = socket("127.0.0.1:0");
     let lens = [0, 65_507, 1, 214, 215, 9000, 0];
@@ -99,7 +97,7 @@ fn long_and_empty_datagrams_arrive() {
         assert!(parsed(&frame).2 == payload(number as u32, len), "of {len} bytes");
     }
     // Not even all frames of this pool would hold it.
-    let local = free_address("127.0.0.1");
+    let local = free_udp("127.0.0.1");
     let mut rig = Rig::with(&format!("udp:{local}"), Direction::Receive, pool_of(8, 256));
     peer.send_to(&[1; 9000], local).unwrap();
     peer.send_to(&[2; 9], local).unwrap();
@@ -110,7 +108,7 @@ fn long_and_empty_datagrams_arrive() {
 
 #[test]
 fn datagrams_beyond_the_socket_buffer_are_counted() {
-    let local = free_address("127.0.0.1");
+    let local = free_udp("127.0.0.1");
     let mut rig = Rig::open(&format!("udp:{local},buffer=64k"), Direction::Receive);
     let mut sender = Rig::open(&format!("udp:{local}"), Direction::Send);
     for round in 0..50 {
@@ -133,7 +131,7 @@ fn datagrams_beyond_the_socket_buffer_are_counted() {
 
 #[test]
 fn an_answer_goes_back_from_where_it_was_asked() {
-    let local = free_address("0.0.0.0");
+    let local = free_udp("0.0.0.0");
     let mut rig = Rig::open(&format!("udp:{local},dest=frame"), Direction::Receive);
     let (peer, peer_at) = socket("127.0.0.5:0");
     for ip in ["127.0.0.1", "127.0.0.44"] {

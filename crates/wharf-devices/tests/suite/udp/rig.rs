@@ -8,7 +8,7 @@ use wharf_devices::open::{Direction, open};
 use wharf_mem::{Batch, Frame};
 
 /// Time limit for sent frames to arrive.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A plain socket at `local`, and its address.
 pub fn socket(local: &str) -> (UdpSocket, SocketAddr) {
@@ -16,11 +16,6 @@ pub fn socket(local: &str) -> (UdpSocket, SocketAddr) {
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let address = socket.local_addr().unwrap();
     (socket, address)
-}
-
-/// A free port at `host`, for a device whose own address is not to be had.
-pub fn free_address(host: &str) -> SocketAddr {
-    socket(&format!("{host}:0")).1
 }
 
 pub struct Rig {

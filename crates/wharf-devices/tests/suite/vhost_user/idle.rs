@@ -4,16 +4,17 @@
 use super::guest::{HEADER_BYTES, Pair};
 use super::peer::{Peer, SET_VRING_ENABLE, state};
 use super::rig::{Rig, until};
-use crate::polling::sleeps;
+use crate::polling::Polling;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use wharf_core::device::{AnyDevice, Notify, RxDevice, TxDevice};
+use wharf_core::poller::Mode;
 use wharf_core::pool::Burst;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Rest, RxQueue};
 use wharf_core::wait::Wait;
-use wharf_devices::host::{HostClock, HostPark, PollerThread};
+use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::vhost_user::{VhostUser, VhostUserOptions};
 use wharf_devices::virtio::feature::{EVENT_IDX, IN_ORDER, MRG_RXBUF, PACKED};
 use wharf_mem::Meta;
@@ -31,25 +32,25 @@ fn a_poller_sleeps_while_frames_wait_for_a_driver() {
     );
     let queue = queue.unwrap().build().unwrap();
     let receiver = RxQueue::of(&queue, Box::new(|_: &mut Burst| Rest::Free)).unwrap();
-    let poller = PollerThread::builder().receiver(&receiver).start().unwrap();
-    sleeps(&poller, "nothing waits");
+    let poller = Polling::start(Mode::Adaptive, None, &receiver);
+    poller.sleeps("nothing waits");
     // More than the byte limit lets into the device.
     let mut sender = queue.sender("sender").unwrap();
     let mut burst = sender.burst(64);
     sender.fill(&mut burst, 64, 200, Wait::Never).unwrap();
     assert_eq!(sender.send(&mut burst, Wait::Never).unwrap().accepted, 64);
     drop(burst);
-    sleeps(&poller, "no driver");
+    poller.sleeps("no driver");
     let mut peer = Peer::connect(&socket.path());
     peer.negotiate(0);
     assert!(peer.share());
-    sleeps(&poller, "a driver that has enabled nothing");
+    poller.sleeps("a driver that has enabled nothing");
     let mut pair = Pair::new(&mut peer, 0, 256, 2048);
-    sleeps(&poller, "a driver without buffers");
+    poller.sleeps("a driver without buffers");
     for index in 0..2 {
         assert!(peer.tell(SET_VRING_ENABLE, &state(index, 0), &[]));
     }
-    sleeps(&poller, "a driver that has disabled its virtqueues");
+    poller.sleeps("a driver that has disabled its virtqueues");
     for index in 0..2 {
         assert!(peer.tell(SET_VRING_ENABLE, &state(index, 1), &[]));
     }
@@ -138,7 +139,7 @@ fn a_poller_whose_handler_takes_nothing_naps() {
         Rest::Again
     };
     let receiver = RxQueue::of(&queue, Box::new(handler)).unwrap();
-    let poller = PollerThread::builder().receiver(&receiver).start().unwrap();
+    let poller = Polling::start(Mode::Adaptive, None, &receiver);
     let mut peer = Peer::connect(&socket.path());
     peer.negotiate(EVENT_IDX);
     assert!(peer.share());
@@ -146,13 +147,7 @@ fn a_poller_whose_handler_takes_nothing_naps() {
     assert!(pair.send(&peer, &[0; HEADER_BYTES], &[1; 60], 1));
     until(|| shown.load(Relaxed));
     (0..100).for_each(|_| assert!(pair.send(&peer, &[0; HEADER_BYTES], &[1; 60], 1)));
-    let polls = || poller.counters().polls.get();
-    let naps = || {
-        let before = polls();
-        std::thread::sleep(Duration::from_millis(100));
-        polls() - before < 400
-    };
-    assert!((0..40).any(|_| naps()), "it polls on and on");
+    poller.naps("a handler that takes nothing");
     drop((poller, receiver));
     queue.shutdown(Duration::MAX);
 }

@@ -1,10 +1,11 @@
 //! A device with its memory, driven by hand.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wharf_core::device::{Completions, Device, RxDevice, TxDevice, close_receiver};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::vhost_user::{VhostUser, VhostUserOptions};
 use wharf_mem::{Batch, Frame, Meta};
+use wharf_testkit::threads::eventually;
 use wharf_testkit::{Scratch, pool};
 
 pub struct Rig {
@@ -85,13 +86,11 @@ impl Rig {
 
     /// Waits until an error has been told; which.
     pub fn error(&mut self) -> String {
-        let until = Instant::now() + Duration::from_secs(20);
-        while self.errors.is_empty() && Instant::now() < until {
+        until(|| {
             self.receive();
             self.reap();
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        assert!(!self.errors.is_empty(), "no error was told");
+            !self.errors.is_empty()
+        });
         let error = self.errors.remove(0);
         assert!(!error.contains('\n'), "one line: {error:?}");
         error
@@ -107,10 +106,7 @@ impl Rig {
 }
 
 /// Tries until it holds, at most 20 s.
-pub fn until(mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < end, "it never held");
-        std::thread::sleep(Duration::from_micros(100));
-    }
+#[track_caller]
+pub fn until(holds: impl FnMut() -> bool) {
+    eventually(Duration::from_secs(20), holds);
 }

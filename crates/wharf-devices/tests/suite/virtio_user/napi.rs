@@ -10,7 +10,7 @@ use wharf_core::rx::{Rest, RxQueue};
 use wharf_core::wait::Wait;
 use wharf_devices::host::PollerThread;
 use wharf_devices::open::{Direction, open};
-use wharf_testkit::threads::within_a_minute;
+use wharf_testkit::threads::{eventually, within_a_minute};
 
 const LAYOUTS: [&str; 2] = ["", ",packed=on"];
 
@@ -85,8 +85,11 @@ fn frames_in_the_ring_are_charged_to_the_sender_unless_orphaned() {
                 sent += 1;
             }
             assert_eq!(sent, if charged { 141 } else { 230 }, "{napi}");
+            let counters = sender.counters().clone();
             let other = std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_millis(2));
+                while charged && counters.waits.get() == 0 {
+                    std::thread::yield_now();
+                }
                 let mut count = 0;
                 while count < sent + 1 {
                     count += far.receive();
@@ -194,9 +197,7 @@ fn timer_gives_frames_back_without_a_transmit() {
         while received < 5 {
             received += far.receive();
         }
-        while inside(&queue) > 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        eventually(Duration::from_secs(50), || inside(&queue) == 0);
         drop((poller, sender));
         end(&queue, 5);
         far.end();

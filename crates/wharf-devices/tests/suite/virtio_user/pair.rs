@@ -12,6 +12,7 @@ use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::open::{Direction, open};
 use wharf_devices::vhost_user::{VhostUser, VhostUserOptions};
 use wharf_mem::Batch;
+use wharf_testkit::threads::eventually;
 use wharf_testkit::{Scratch, assert_conserved, pool};
 
 /// A directory of a test's own, and in it a socket.
@@ -43,6 +44,17 @@ impl Far {
     pub fn new(socket: &Socket, pairs: u16) -> Self {
         let options = VhostUserOptions { pairs, ..VhostUserOptions::default() };
         Self::of(VhostUser::open(&socket.path(), options).unwrap())
+    }
+
+    /// One that connects, once the driver listens.
+    pub fn connecting(socket: &Socket) -> Self {
+        let options = VhostUserOptions { client: true, ..VhostUserOptions::default() };
+        let mut device = None;
+        eventually(Duration::from_secs(50), || {
+            device = VhostUser::open(&socket.path(), options).ok();
+            device.is_some()
+        });
+        Self::of(device.unwrap())
     }
 
     pub fn of(mut device: VhostUser) -> Self {

@@ -1,9 +1,10 @@
 //! A back end that goes, and comes back.
 
 use super::pair::{Far, Socket, queue, send};
-use crate::polling::sleeps;
+use crate::polling::Polling;
 use std::time::Duration;
 use wharf_core::monitor::Watched;
+use wharf_core::poller::Mode;
 use wharf_core::pool::Burst;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Rest, RxQueue};
@@ -11,7 +12,7 @@ use wharf_core::sender::Sender;
 use wharf_devices::host::PollerThread;
 use wharf_devices::vhost_user::{VhostUser, VhostUserOptions};
 use wharf_testkit::assert_conserved;
-use wharf_testkit::threads::within_a_minute;
+use wharf_testkit::threads::{within_a_minute, within_ten_minutes};
 
 /// Polls until `is_so`.
 fn until(queue: &TxQueue, what: &str, mut is_so: impl FnMut(&TxQueue) -> bool) {
@@ -60,7 +61,7 @@ fn frames_in_the_rings_of_a_lost_back_end_arrive_once_with_the_next_one() {
     for options in
         ["", ",packed=on", ",in_order=off", ",packed=on,in_order=off,queues=2", ",packed=on,napi=timer"]
     {
-        within_a_minute(move || {
+        within_ten_minutes(move || {
             let socket = Socket::new();
             let mut far = Far::new(&socket, 2);
             let queue = queue(&socket.driver(&format!(",reconnect=on{options}")), 1024);
@@ -148,20 +149,9 @@ fn lesser_back_end_is_reported_once_and_the_next_one_is_taken() {
 fn listener_listens_again_and_close_meanwhile_does_not_wait() {
     within_a_minute(|| {
         let socket = Socket::new();
-        let connecting = |socket: &Socket| {
-            let began = std::time::Instant::now();
-            let options = VhostUserOptions { client: true, ..VhostUserOptions::default() };
-            loop {
-                match VhostUser::open(&socket.path(), options) {
-                    Ok(device) => return Far::of(device),
-                    Err(error) => assert!(began.elapsed() < Duration::from_secs(50), "{error}"),
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        };
         let spec = socket.driver(",reconnect=on,server=on");
         let opening = std::thread::spawn(move || queue(&spec, 1024));
-        let mut far = connecting(&socket);
+        let mut far = Far::connecting(&socket);
         let queue = opening.join().unwrap();
         let mut sender = queue.sender("test").unwrap();
         for death in 1..=2 {
@@ -169,7 +159,7 @@ fn listener_listens_again_and_close_meanwhile_does_not_wait() {
             far.end();
             until(&queue, "it is gone", |queue| queue.counters().lost.get() == death);
             put_in(&queue, &mut sender, 1);
-            far = connecting(&socket);
+            far = Far::connecting(&socket);
             take_out(&queue, &mut far, 2);
         }
         put_in(&queue, &mut sender, 1);
@@ -190,10 +180,7 @@ fn a_poller_sleeps_while_frames_wait_for_a_back_end() {
             let socket = Socket::new();
             let open_far = || match way {
                 "client" => Far::new(&socket, 1),
-                _ => {
-                    let options = VhostUserOptions { client: true, ..VhostUserOptions::default() };
-                    Far::of(VhostUser::open(&socket.path(), options).unwrap())
-                }
+                _ => Far::connecting(&socket),
             };
             let (queue, far) = match way {
                 "client" => {
@@ -203,23 +190,17 @@ fn a_poller_sleeps_while_frames_wait_for_a_back_end() {
                 _ => {
                     let spec = socket.driver(",reconnect=on,server=on");
                     let opening = std::thread::spawn(move || queue(&spec, 1024));
-                    while !socket.path().exists() {
-                        std::thread::sleep(Duration::from_millis(1));
-                    }
                     let far = open_far();
                     (opening.join().unwrap(), far)
                 }
             };
             let receiver = RxQueue::of(&queue, Box::new(|_: &mut Burst| Rest::Free)).unwrap();
-            let poller = PollerThread::builder().receiver(&receiver).start().unwrap();
+            let poller = Polling::start(Mode::Adaptive, None, &receiver);
             let mut sender = queue.sender("sender").unwrap();
             far.end();
             until(&queue, "its end is noticed", |queue| queue.link().is_some_and(|link| link.is_err()));
             assert_eq!(send(&mut sender, 64, 60), 64);
-            sleeps(&poller, way);
-            while way == "server" && !socket.path().exists() {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            poller.sleeps(way);
             take_out(&queue, &mut open_far(), 64);
             drop((poller, receiver, sender));
             assert_eq!(queue.shutdown(Duration::MAX).out(), 0);

@@ -12,7 +12,7 @@ use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::null::Null;
 use wharf_devices::wire::{WireSpec, wire};
 use wharf_mem::Batch;
-use wharf_testkit::threads::{UnreadClock, within_a_minute};
+use wharf_testkit::threads::{UnreadClock, eventually, within_a_minute};
 use wharf_testkit::{assert_conserved, pool};
 
 fn queue(pool: &PagePool, device: impl TxDevice + 'static) -> TxQueue {
@@ -52,9 +52,8 @@ fn sender_without_memory_finds_frames_others_gave_back() {
                 sender.fill(&mut burst, 1, 60, Wait::Forever).unwrap();
                 _ = sender.send(&mut burst, Wait::Forever).unwrap();
             });
-            while queue.senders().first().is_none_or(|sender| sender.waits.get() == 0) {
-                thread::sleep(Duration::from_millis(1));
-            }
+            let waits = || queue.senders().first().is_some_and(|sender| sender.waits.get() > 0);
+            eventually(Duration::from_secs(50), waits);
             drop(held);
             waiting.join().unwrap();
         });

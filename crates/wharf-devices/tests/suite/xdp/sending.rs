@@ -15,7 +15,7 @@ use wharf_sys::clock::monotonic_ns;
 use wharf_testkit::content::len_of;
 use wharf_testkit::end::End;
 use wharf_testkit::packets::{Shape, cut, packet_of};
-use wharf_testkit::threads::within_a_minute;
+use wharf_testkit::threads::{eventually, within_a_minute};
 use wharf_testkit::{assert_conserved, pool};
 
 /// Over frames of `frame_bytes` (and 64 of headroom), which decides how the kernel is told of the memory.
@@ -207,7 +207,10 @@ fn no_stamp_is_written_into_memory_that_has_come_back() {
         for frame in &mut back {
             region.bytes_and_before_mut(frame, 24).unwrap()[..24].fill(0xaa);
         }
-        std::thread::sleep(Duration::from_millis(1500));
+        eventually(Duration::from_secs(50), || {
+            let shown = Command::new("tc").args(["-s", "qdisc", "show", "dev", "ifb0"]).output().unwrap();
+            String::from_utf8_lossy(&shown.stdout).contains("backlog 0b")
+        });
         for frame in &mut back {
             assert_eq!(region.bytes_and_before_mut(frame, 24).unwrap()[..24], [0xaa; 24]);
         }
