@@ -5,8 +5,6 @@
 # Packets that the kernel itself sends before the far TAP is up fail as link-down.
 lies() { # NAME INTERFACE INTERFACE: a packet socket sends frames with false metadata beside ordinary ones, which must arrive
   local name=$1 load before
-  # A TAP's queue of 500 frames would overflow when the machine pauses, which is no loss of the forwarder's.
-  ip -n $a link set "$2" txqueuelen 5000
   before=$(received "$3")
   receive_in_c got "$3"
   in_a "$wharf" send --to "packet:$2" --size 200 --rate 2kpps --count 2000 --json >"$out/load.json" 2>"$out/load.err" &
