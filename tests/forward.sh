@@ -222,7 +222,7 @@ taps() { # TAPs to an AF_XDP queue, whose frames cannot be super-packets, and to
   forwarded
 }
 
-received() { statistic $c "$1" rx_packets; } # INTERFACE: prints the packets received in c
+received() { link_statistic $c "$1" rx_packets; } # INTERFACE: prints the packets received in c
 
 # arrive INTERFACE COUNT 'WHEN': waits until COUNT packets have been received there.
 arrive() { soon counts $c "$1" rx_packets "$2" || die "too few packets arrive $3"; }

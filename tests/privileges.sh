@@ -87,7 +87,7 @@ a_guest() { # a driver, another one after it, and a socket that the user may not
   driver first 1000
   confined $forwarder
   kill -9 "$driver" && wait "$driver" 2>/dev/null
-  driver second $(($(statistic $b vm0 rx_packets) + 1000))
+  driver second $(($(link_statistic $b vm0 rx_packets) + 1000))
   confined $forwarder
   stop guest $forwarder TERM
   kill -9 "$driver" && wait "$driver" 2>/dev/null

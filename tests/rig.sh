@@ -64,14 +64,14 @@ soon() {
   done
 }
 
-# statistic SPACE INTERFACE NAME: prints it, or 0 while there is no such interface.
-statistic() { ip netns exec "$1" cat "/sys/class/net/$2/statistics/$3" 2>/dev/null || echo 0; }
-counts() { [ "$(statistic "$1" "$2" "$3")" -ge "$4" ]; } # SPACE INTERFACE NAME LEAST
+# link_statistic SPACE INTERFACE NAME: prints it, or 0 while there is no such interface.
+link_statistic() { ip netns exec "$1" cat "/sys/class/net/$2/statistics/$3" 2>/dev/null || echo 0; }
+counts() { [ "$(link_statistic "$1" "$2" "$3")" -ge "$4" ]; } # SPACE INTERFACE NAME LEAST
 has_bytes() { [ "$(stat -c %s "$1")" -ge "$2" ]; }       # FILE LEAST
 
 # flows SPACE INTERFACE [COUNT]: waits until so many packets more, else 100, have arrived there.
 flows() {
-  soon counts "$1" "$2" rx_packets $(($(statistic "$1" "$2" rx_packets) + ${3:-100})) || die "nothing arrives at $2"
+  soon counts "$1" "$2" rx_packets $(($(link_statistic "$1" "$2" rx_packets) + ${3:-100})) || die "nothing arrives at $2"
 }
 
 within() { timeout -k 5 "$@"; }
