@@ -266,7 +266,7 @@ class Run:
     def compare_at_rest(self):
         """Waits until nothing moves, and compares the views then. They may stay in motion, by a rate."""
         before = self.checked()
-        for _ in range(60):
+        for _ in range(15):
             time.sleep(0.1)
             now = self.checked()
             if now is None or before is None:

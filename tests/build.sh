@@ -6,6 +6,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 profile=${PROFILE:-release}
+# `./test` sets BUILT to the folder, which has all that suites want but for `release`.
+[ "$profile" = release ] || [ -z "${BUILT:-}" ] || { echo "$BUILT"; exit; }
 what=(-p wharf-cli --bin wharf)
 [ "$profile" = release ] && [ $# -gt 0 ] && what+=(-p wharf -p wharf-devices -p own-device --bin own-device "$@")
 if [ "$profile" != release ]; then

@@ -69,14 +69,15 @@ echo_server() {
 bad_sums() { ip netns exec "$1" awk '/^Udp: [0-9]/ { print $8 }' /proc/net/snmp; }
 balancer() { # KIND
   local asked dump names=() server_pid balancer_pid
+  rm -f "$out"/{serve,behind}.err # those of an earlier balancer
   ip netns exec $c "${peer[@]}" serve ${service#*:} 10.9.1.1 10.9.1.2 10.9.1.3 2>"$out/serve.err" &
   server_pid=$!
   started+=($server_pid)
-  ip netns exec $c tcpdump -i vc -c 6000 -U -w "$out/behind.pcap" udp 2>"$out/behind.err" &
+  ip netns exec $c tcpdump -i vc -B 32768 -c 6000 -U -w "$out/behind.pcap" udp 2>"$out/behind.err" &
   dump=$!
   started+=($dump)
   for name in serve:ready behind:listening; do
-    for _ in $(seq 200); do grep -q "${name#*:}" "$out/${name%:*}.err" && break; sleep 0.05; done
+    soon grep -qs "${name#*:}" "$out/${name%:*}.err" || die "${name%:*} does not start"
   done
   for address in 10.9.1.1 10.9.1.2 10.9.1.3; do names+=("$address=$server"); done
   begin balance balance $service "$1:vb" "$1:vk" "${names[@]}"
@@ -94,24 +95,34 @@ balancer() { # KIND
   echo "balance by $1: 60 flows there and back, each by one back end ($asked), all checksums right"
 }
 
+# captures NAME COUNT COMMAND...: captures COUNT packets, which the command sends: $written, and $lost. A busy machine gets more time.
+captures() {
+  local name=$1 count=$2 seconds
+  for seconds in 3 12 40; do
+    begin "$name" capture packet:vb "$out/$name.pcap" $seconds
+    "${@:3}"
+    over "$name" $pid
+    written=$(number 'packets written') lost=$(number lost)
+    [ $((written + lost)) -lt "$count" ] || return
+  done
+}
+
+flood() { # to a capture that does not run for a while: the kernel's ring fills
+  kill -STOP $pid
+  send flood --size 60 --count 200k
+  kill -CONT $pid
+}
+
 capture_to_disk() {
-  begin whole capture packet:vb "$out/whole.pcap" 3
-  send replay --pcap $sample --speed 100kpps
-  over whole $pid
-  [ "$(number 'packets written')/$(number failed)/$(number lost)" = 2200/0/0 ] || die "capture: $said"
+  local written lost
+  captures whole 2200 send replay --pcap $sample --speed 100kpps
+  [ "$written/$(number failed)/$lost" = 2200/0/0 ] || die "capture: $said"
   same $sample "$out/whole.pcap" capture
   capinfos -c -M "$out/whole.pcap" | grep -q 'Number of packets: *2200' || die "capinfos does not read it"
-  # A capture that does not run for a while: the kernel's ring fills.
-  begin loss capture packet:vb "$out/loss.pcap" 4
-  kill -STOP $pid
-  send flood --size 60 --count 300k
-  kill -CONT $pid
-  over loss $pid
-  local written lost
-  written=$(number 'packets written') lost=$(number lost)
-  [ $((written + lost)) -eq 300000 ] && [ "$lost" -gt 0 ] || die "capture: $said"
+  captures loss 200000 flood
+  [ $((written + lost)) -eq 200000 ] && [ "$lost" -gt 0 ] || die "capture: $said"
   capinfos -c -M "$out/loss.pcap" | grep -q "Number of packets: *$written" || die "capinfos counts otherwise"
-  echo "capture: ${sample##*/} byte for byte; stopped for a while, $written written + $lost lost = 300000 sent"
+  echo "capture: ${sample##*/} byte for byte; stopped for a while, $written written + $lost lost = 200000 sent"
 }
 
 fan_out() {
@@ -124,10 +135,7 @@ fan_out() {
   said=$(in_a "$built/examples/retransmit" 2 0.5 xdp:va packet:va,bypass=on) || die "retransmit: $said"
   seen=$(($(ip netns exec $b cat /sys/class/net/vb/statistics/rx_packets) - before))
   [ "$(number packets)" -eq "$seen" ] && [ $((seen % 200)) -eq 0 ] && [ "$seen" -gt 0 ] || die "retransmit: $said, $seen arrived"
-  for _ in $(seq 100); do
-    [ "$(stat -c %s "$out/fan.pcap")" -ge $((24 + seen / 200 * 4 * (16 + 42 + 1232))) ] && break
-    sleep 0.05
-  done
+  soon has_bytes "$out/fan.pcap" $((24 + seen / 200 * 4 * (16 + 42 + 1232)))
   stop dump $dump INT
   "${peer[@]}" fan "$out/fan.pcap" $((seen / 200)) "${destinations[@]}" || die "retransmit: wrong packets"
   echo "retransmit by xdp and packet: $said, all arrived, each payload to all of 200 destinations in the same order"
@@ -137,10 +145,7 @@ own_kinds() {
   start hex "forwarding" "$wharf" forward packet:vb "hex:$out/hex.txt" --json
   local forwarder=$pid
   send replay --pcap $sample --speed 100kpps
-  for _ in $(seq 100); do
-    [ "$(wc -l <"$out/hex.txt")" -ge 2200 ] && break
-    sleep 0.05
-  done
+  soon eval '[ "$(wc -l <"$out/hex.txt")" -ge 2200 ]'
   stop hex $forwarder INT
   holds hex 'hex["directions"][0]["sent"] == 2200 and hex["directions"][0]["drops"]["total"] == 0
     and hex["directions"][0]["pool"]["out"] == 0'

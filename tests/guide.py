@@ -14,7 +14,7 @@ columns at most, and a sentence 32 words."""
 import concurrent.futures, json, os, re, signal, subprocess, sys, tempfile, threading, time, tomllib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BOUND_S = 40
+BOUND_S = 60
 COLUMNS_MAX, WORDS_MAX = 78, 32
 # The machine is the one of docs/guide/README.md, without IPv6: its hosts send by themselves.
 QUIET = """for space in host far; do
@@ -81,7 +81,7 @@ def lacks(listing, output):
     return None
 
 
-def run(script, folder, wharf, notes):
+def run(script, folder, wharf, notes, scale):
     """Runs a block on a machine of its own; returns the exit code and the output."""
     setup = f"exec 3>&1 >/dev/null 2>&1\n{notes.get('setup', '')}\nexec >&3 2>&1\n"
     text = f"{MACHINE}\n{setup}\nset -e -o pipefail\n{script}\nwait\n"
@@ -90,7 +90,7 @@ def run(script, folder, wharf, notes):
     run = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
     timers = [threading.Timer(BOUND_S, run.kill)]
     if "ends" in notes:
-        timers.append(threading.Timer(float(notes["ends"]) + 0.3, os.killpg, (run.pid, signal.SIGINT)))
+        timers.append(threading.Timer(scale * (float(notes["ends"]) + 0.3), os.killpg, (run.pid, signal.SIGINT)))
     for timer in timers:
         timer.start()
     output = run.communicate()[0].decode(errors="replace")
@@ -134,10 +134,10 @@ def long_sentences(path):
 
 
 def run_block(block, listings, folder, wharf):
-    """Runs a block and compares its listings; returns pairs of line and fault. A second time if need be: the machine may be busy."""
+    """Runs a block and compares its listings; returns pairs of line and fault. Up to three times, with more time before Ctrl-C: the machine may be busy."""
     _, text, notes, line, _ = block
-    for _ in range(2):
-        code, output = run(text, folder, wharf, notes)
+    for scale in 1, 3, 6:
+        code, output = run(text, folder, wharf, notes, scale)
         shown = "\n  ".join(output.split("\n")[-40:])
         faults = [] if code == int(notes.get("exits", 0)) else [(line, f"exit code {code}\n  {shown}")]
         for _, listing, _, at, _ in listings:

@@ -1,7 +1,7 @@
 """Peers of `wharf admin helper`, and BPF objects of another program's, for tests/privileges.sh.
 
 ask SOCKET INTERFACE          a user in the words of the AF_XDP device plug-in for Kubernetes
-hostile SOCKET INTERFACE PID  silent users, nonsense and descriptors; then an honest user is served within a second
+hostile SOCKET INTERFACE PID  silent users, nonsense and descriptors; then an honest user is served within seconds
 greedy SOCKET INTERFACE       a user that asks for hundreds of descriptors, reads none, and stays for half a minute
 serve SOCKET INTERFACE MAP    the plug-in: gives the map that is pinned at MAP, and no sockets
 pin MAP PROGRAM               makes a map of sockets and a program that reads it, and pins both
@@ -74,7 +74,7 @@ def hostile(path, interface, pid):
     began = time.monotonic()
     ask(path, interface)
     took = time.monotonic() - began
-    assert took < 1, f"an honest user waited for {took:.2f} s"
+    assert took < 4, f"an honest user waited for {took:.2f} s"
     assert silent
 
 

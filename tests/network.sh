@@ -73,9 +73,9 @@ with_drops() { # a receiver that sleeps for a while in the middle, so that its s
   in_a "$wharf" send --to packet:va --size 60 --rate 50kpps --count 50k --json >"$out/sent.json" 2>"$out/sent.err" &
   local sender=$!
   started+=($sender)
-  sleep 0.2
+  flows $b vb
   kill -STOP $receiver
-  sleep 0.5
+  flows $b vb 20000
   kill -CONT $receiver
   ended sender $sender
   [ $code -eq 0 ] || die "sender"
@@ -120,14 +120,13 @@ C
   echo "trafgen: 50000 packets, all counted"
 }
 
+# listens SPACE: a packet socket there gets frames of all protocols. The columns are the protocol (4th) and whether it runs (6th).
+listens() { ip netns exec "$1" awk '$4 == "0003" && $6 == 1 { found = 1 } END { exit !found }' /proc/net/packet; }
+
 into_tshark() {
   local options="-o ip.check_checksum:TRUE -o udp.check_checksum:TRUE"
   start tshark "Capturing on" tshark -i vb -B 32 -a duration:30 -c 3000 -w "$out/tshark.pcapng"
-  for _ in $(seq 100); do # the line comes before the socket exists
-    [ "$(ip netns exec $b cat /proc/net/packet | wc -l)" -gt 1 ] && break
-    sleep 0.05
-  done
-  sleep 0.5
+  soon listens $b || die "tshark does not listen" # the line comes before the socket does
   send sent --imix --flows 7 --senders 2 --vlan 9 --count 3000 --rate 50kpps
   [ $code -eq 0 ] || die "send"
   ended tshark $pid
@@ -184,10 +183,16 @@ nothing_to_receive() {
   ended silence $pid
   [ $code -eq 0 ] || die "silence: exit code $code"
   holds silence 'silence["packets"] == silence["drops"]["total"] == silence["mpps"] == 0 and silence["latency_ns"] is None'
-  receive flood packet:vb --seconds 1
-  send sent --size 60 --seconds 2 --rate 50kpps
+  # Packets without numbers: the receiver misses none of those before it began.
+  ip netns exec $a "$wharf" send --to packet:va --pcap $sample --seconds 60 --rate 20kpps --json >"$out/sent.json" 2>"$out/sent.err" &
+  local sender=$!
+  started+=($sender)
+  flows $b vb
+  receive flood packet:vb --seconds 0.5
   ended flood $pid
   [ $code -eq 0 ] || die "flood: exit code $code"
+  stop sent $sender INT
+  [ $code -eq 0 ] || die "its sender: exit code $code"
   holds sent flood '0 < flood["packets"] < sent["packets"] and flood["lost"] == 0'
   echo "a time ends it, whether anything comes or not"
 }
@@ -204,9 +209,9 @@ mtu_too_small() {
 
 under_traffic() {
   pair $a vc $b vd
-  lost packet 0 "is down\|no carrier" 4 ip -n $b link set vd down # the link may come back, so the sender goes on
+  lost packet 0 "is down\|no carrier" 3 ip -n $b link set vd down # the link may come back, so the sender goes on
   ip -n $b link set vd up
-  lost packet 0 "is gone" 60 ip -n $a link del vc
+  lost packet 0 "gone" 60 ip -n $a link del vc
   # A deleted namespace takes its interfaces and their other ends along: here both vc and vd.
   space $c
   ip -n $b link add vd type veth peer name vx netns $c && ip -n $b link set vd arp off up && ip -n $c link set vx up
@@ -214,11 +219,11 @@ under_traffic() {
   local receiver=$pid
   start sent "" "$wharf" send --size 60 --rate 20kpps --seconds 60 --on-gone fail --to packet:vd --json
   local sender=$pid
-  sleep 1
+  flows $c vx
   ip netns del $c
   ended sender "$sender"
   [ $code -eq 1 ] || die "deleted namespace: the sender's exit code is $code"
-  one_line sent "is gone"
+  one_line sent "gone"
   ended receiver $receiver
   [ $code -eq 1 ] || die "deleted namespace: the receiver's exit code is $code"
   one_line got "is gone"

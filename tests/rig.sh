@@ -55,8 +55,30 @@ slow_wire() {
   ip -n "$1" link set behind address 02:00:00:00:00:02 arp off up || die "no interface behind the slow wire"
 }
 
+# soon COMMAND...: waits until it succeeds; false if it has not within a minute.
+soon() {
+  local end=$((SECONDS + 60))
+  until "$@"; do
+    [ $SECONDS -lt $end ] || return 1
+    sleep 0.05
+  done
+}
+
+# link_statistic SPACE INTERFACE NAME: prints it, or 0 while there is no such interface.
+link_statistic() { ip netns exec "$1" cat "/sys/class/net/$2/statistics/$3" 2>/dev/null || echo 0; }
+counts() { [ "$(link_statistic "$1" "$2" "$3")" -ge "$4" ]; } # SPACE INTERFACE NAME LEAST
+has_bytes() { [ "$(stat -c %s "$1")" -ge "$2" ]; }       # FILE LEAST
+
+# flows SPACE INTERFACE [COUNT]: waits until so many packets more, else 100, have arrived there.
+flows() {
+  soon counts "$1" "$2" rx_packets $(($(link_statistic "$1" "$2" rx_packets) + ${3:-100})) || die "nothing arrives at $2"
+}
+
 within() { timeout -k 5 "$@"; }
 in_a() { within 40 "${here[@]}" "$@"; }
+
+is_gone() { ! kill -0 "$1" 2>/dev/null; } # PID
+is_ready() { is_gone "$pid" || grep -q "$2" "$out/$1.err"; } # NAME LINE: true as well once it has ended
 
 # start NAME 'LINE WHEN READY, OR NOTHING' COMMAND...: starts it in namespace b, in the background, process $pid.
 start() {
@@ -67,12 +89,7 @@ start() {
   pid=$!
   started+=("$pid")
   [ -n "$ready" ] || return
-  for _ in $(seq 200); do
-    grep -q "$ready" "$out/$name.err" && return
-    kill -0 $pid 2>/dev/null || break
-    sleep 0.05
-  done
-  die "$name does not start"
+  soon is_ready "$name" "$ready" && grep -q "$ready" "$out/$name.err" || die "$name does not start"
 }
 
 # receive NAME FROM ARGUMENTS...
@@ -82,13 +99,9 @@ receive() {
   start "$name" "listening on" "$wharf" receive --from "$from" --json "$@"
 }
 
-# ended NAME PID: waits up to 20 s for its end; the exit code is $code.
+# ended NAME PID: waits up to a minute for its end; the exit code is $code.
 ended() {
-  for _ in $(seq 400); do
-    kill -0 "$2" 2>/dev/null || break
-    sleep 0.05
-  done
-  kill -0 "$2" 2>/dev/null && die "$1 hangs"
+  soon is_gone "$2" || die "$1 hangs"
   wait "$2"
   code=$?
 }
@@ -105,18 +118,20 @@ send() { # NAME ARGUMENTS...: sends to $to for up to 40 s; the exit code is $cod
   code=$?
 }
 
-# holds NAME... 'PYTHON CONDITION': checks the condition over the JSON of each name.
-holds() {
-  python3 - "$out" "$@" <<'P' || die "${*: -1}"
+# fits NAME... 'PYTHON CONDITION': true if the condition holds over the JSON of each name.
+fits() {
+  python3 - "$out" "$@" <<'P'
 import json, sys
 out, names, condition = sys.argv[1], sys.argv[2:-1], sys.argv[-1]
 values = {name: json.load(open(f"{out}/{name}.json")) for name in names}
 sys.exit(0 if eval(f"({condition})", {}, values) else 1)
 P
 }
+holds() { fits "$@" || die "${*: -1}"; }
 
-# errors NAME: standard error without the lines that a run prints while it goes on: that it listens or waits, and that more comes than leaves.
-errors() { grep -vE 'listening on|: waiting [^:]*$|: (more comes than leaves: |what comes leaves again, )' "$out/$1.err"; }
+# errors NAME: standard error without the lines that a run prints while it goes on: that it listens or waits, that more comes than leaves,
+# and that packets fail.
+errors() { grep -vE 'listening on|: waiting [^:]*$|: (more comes than leaves|packets fail): |: (what comes leaves|packets leave) again, ' "$out/$1.err"; }
 
 # one_line NAME 'TEXT': standard error has one such line, with TEXT.
 one_line() {
@@ -149,7 +164,7 @@ lost() {
   in_a "$wharf" send --size 60 --rate 20kpps --seconds "$seconds" --on-gone fail --to "$kind:vc" --json >"$out/sent.json" 2>"$out/sent.err" &
   local sender=$!
   started+=($sender)
-  sleep 1
+  flows $b vd
   "$@"
   ended sender $sender
   [ $code -eq 1 ] || die "$says: the sender's exit code is $code"
@@ -161,16 +176,20 @@ lost() {
     and sent["pool"]["out"] == got["pool"]["out"] == 0 and got["lost"] == '"$missing"
 }
 
+# checked_datagrams CAPTURE: counts the datagrams to port 9 as $all, those with wrong checksums as $bad.
+checked_datagrams() {
+  tshark -r "$1" -o udp.check_checksum:TRUE -Y 'udp.dstport == 9' -T fields -e udp.checksum.status 2>/dev/null >"$out/statuses"
+  all=$(wc -l <"$out/statuses") bad=$(grep -cx 0 "$out/statuses")
+}
+
 # kernels_datagrams FROM finished|unfinished: receives 200 datagrams of a socket in a and checks their checksums.
 kernels_datagrams() {
-  local bad all
   receive kernel "$1" --pcap "$out/kernel.pcap"
   in_a python3 -c 'import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for n in range(200): s.sendto(bytes([n]) * (n + 1), ("10.9.0.2", 9))' || die "sending by a socket"
   stop kernel $pid INT
-  bad=$(tshark -r "$out/kernel.pcap" -o udp.check_checksum:TRUE -Y 'udp.checksum.status == 0' 2>/dev/null | wc -l)
-  all=$(tshark -r "$out/kernel.pcap" -Y 'udp.dstport == 9' 2>/dev/null | wc -l)
+  checked_datagrams "$out/kernel.pcap"
   [ "$all" -eq 200 ] || die "$all of 200 datagrams"
   if [ "$2" = finished ]; then [ "$bad" -eq 0 ] || die "$bad bad checksums"; else [ "$bad" -ge 199 ] || die "only $bad unfinished"; fi
 }

@@ -34,16 +34,11 @@ manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 manager.bind(sys.argv[1])
 while True: print(json.dumps(manager.recv(4096).decode()), flush=True)' "$notify" >>"$heard" &
 started+=($!)
-for _ in $(seq 100); do [ -S "$notify" ] && break; sleep 0.05; done
+soon test -S "$notify" || die "no service manager"
 
 # hears COUNT MESSAGE: waits until it has come so often.
-hears() {
-  for _ in $(seq 200); do
-    [ "$(grep -c "^\"$2" "$heard")" -ge "$1" ] && return
-    sleep 0.05
-  done
-  die "not $1 times $2: $(cat "$heard")"
-}
+hears() { soon has_heard "$@" || die "not $1 times $2: $(cat "$heard")"; }
+has_heard() { [ "$(grep -c "^\"$2" "$heard")" -ge "$1" ]; }
 
 # service NAME OPTIONS...: starts the forwarder as a service; its process is $forwarder.
 service() {
@@ -53,11 +48,22 @@ service() {
   forwarder=$pid
 }
 
-# traffic RATE SECONDS: from va, in the background; its process is $sender.
+# traffic RATE: from va, in the background, until `quiet`.
 traffic() {
-  in_a "$wharf" send --to packet:va --size 1000 --rate "$1" --seconds "$2" --json >"$out/sent.json" 2>"$out/sent.err" &
+  ip netns exec $a "$wharf" send --to packet:va --size 1000 --rate "$1" --seconds 300 --json >"$out/sent.json" 2>"$out/sent.err" &
   sender=$!
   started+=($sender)
+}
+
+quiet() {
+  stop sender $sender INT
+  [ $code -eq 0 ] || die "the sender fails"
+}
+
+# has_all: true once the forwarder has received all that was sent, but for what the kernel dropped in front of it.
+has_all() {
+  "$wharf" show "$control" --json >"$out/shown.json" && fits shown sent 'sent["sent"] == (path := shown["paths"][0])["received_packets"]
+    + path["drops"].get("thinned", 0) + path["drops"].get("ring-full", 0)'
 }
 
 reloads() { # 100 of them, each with another rate, under traffic that is at times more than the rate
@@ -66,12 +72,12 @@ reloads() { # 100 of them, each with another rate, under traffic that is at time
   start got "listening on" ip netns exec $c "$wharf" receive --from packet:vd --json
   local receiver=$pid rate
   hears 1 READY=1
-  traffic 4kpps 8
+  traffic 4kpps
   for n in $(seq 100); do
     rate=$((20 + n % 50))
     configure ${rate}mbit
     kill -HUP "$forwarder"
-    for _ in $(seq 100); do
+    for _ in $(seq 2000); do
       [ "$(grep -c 'read again' "$out/forward.err")" -ge "$n" ] && break
       sleep 0.01
     done
@@ -84,18 +90,19 @@ reloads() { # 100 of them, each with another rate, under traffic that is at time
   kill -HUP "$forwarder"
   hears 102 READY=1
   grep -q 'f.toml:7: "rates" is no key.*no setting changes' "$out/forward.err" || die "a mistake: $(tail -1 "$out/forward.err")"
-  ended sender $sender
-  [ $code -eq 0 ] || die "the sender fails"
-  sleep 0.5
+  quiet
+  soon has_all || die "not all that was sent arrives"
   stop forward "$forwarder" TERM
   [ $code -eq 0 ] || die "forward: exit code $code"
   stop got $receiver INT
   hears 1 STOPPING=1
-  # No packet is lost but those that the discipline counts; what the ends count is what arrived.
-  holds forward sent got "[way['received_packets'] - way['sent'] - way['returned'] - way['drops']['total'] for way in forward['directions']] == [0, 0]
-    and forward['directions'][0]['received_packets'] == sent['sent'] and forward['directions'][0]['sent'] == got['packets']
-    and set(forward['directions'][0]['drops']['by_reason']) <= {'overlimit', 'codel', 'qdisc-changed'}
-    and all(way['pool']['out'] == 0 for way in forward['directions']) and got['packets'] > 10000"
+  # No packet is lost but those that the discipline counts, and those that a busy machine's kernel drops in front of the forwarder, by itself
+  # or for a flood; what the ends count is what arrived.
+  holds forward sent got "[way['received_packets'] - way['sent'] - way['returned'] - sum(count for why, count in way['drops']['by_reason'].items()
+      if why not in ('thinned', 'ring-full')) for way in forward['directions']] == [0, 0]
+    and forward['directions'][0]['sent'] == got['packets']
+    and set(forward['directions'][0]['drops']['by_reason']) <= {'overlimit', 'codel', 'qdisc-changed', 'thinned', 'ring-full'}
+    and all(way['pool']['out'] == 0 for way in forward['directions']) and got['packets'] > 1000"
   echo "100 reloads under traffic: each rate is in force, and no packet is lost but those that the discipline counts"
 }
 
@@ -104,19 +111,19 @@ killed() { # kill -9, and a new start with all that was left
   configure 50mbit
   service first
   hears 1 READY=1
-  traffic 2kpps 3
-  sleep 0.5
+  traffic 2kpps
+  flows $c vd
   kill -9 "$forwarder"
   wait "$forwarder" 2>/dev/null
   service second
   hears 2 READY=1
   within 10 "$wharf" show >"$out/show.err" && grep -q "^ *$forwarder .*$control" "$out/show.err" || die "not in the list: $(cat "$out/show.err")"
   within 10 "$wharf" show "$forwarder" >"$out/show.err" || die "no control socket after kill -9"
-  ended sender $sender
-  [ $code -eq 0 ] || die "the sender fails"
+  flows $c vd 1000
+  quiet
   stop second "$forwarder" TERM
   [ $code -eq 0 ] || die "second: exit code $code"
-  holds second "second['directions'][0]['sent'] > 1000 and second['directions'][0]['pool']['out'] == 0"
+  holds second "second['directions'][0]['sent'] > 900 and second['directions'][0]['pool']['out'] == 0"
   echo "kill -9: the next start forwards, at the same places"
 }
 
@@ -124,7 +131,7 @@ hang() { # a poller that is stopped keeps the watchdog back, one that goes on fe
   : >"$heard"
   service hang
   hears 2 WATCHDOG=1
-  within 20 python3 - "$forwarder" "$heard" <<'P' || die "the watchdog: $(cat "$heard")"
+  within 50 python3 - "$forwarder" "$heard" <<'P' || die "the watchdog: $(cat "$heard")"
 import ctypes, glob, os, sys, time
 SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
 pid, heard = sys.argv[1:]
@@ -134,14 +141,19 @@ fed = lambda: open(heard).read().count("WATCHDOG=1")
 poller = next(int(task.split("/")[4]) for task in glob.glob(f"/proc/{pid}/task/*/comm") if open(task).read() == "wharf-poller\n")
 assert libc.ptrace(SEIZE, poller, None, None) == 0 and libc.ptrace(INTERRUPT, poller, None, None) == 0, os.strerror(ctypes.get_errno())
 os.waitpid(poller, 0x40000000)  # __WALL
-time.sleep(0.7)
-before = fed()
-time.sleep(2)
-stopped = fed() - before
+# One that was on its way may come late.
+silent = 0
+for _ in range(5):
+    before = fed()
+    time.sleep(2)
+    silent = fed() == before
+    if silent:
+        break
 assert libc.ptrace(DETACH, poller, None, None) == 0
-time.sleep(2)
-went_on = fed() - before - stopped
-sys.exit(0 if stopped == 0 and went_on >= 2 else f"{stopped} while it hangs, then {went_on}")
+until = time.monotonic() + 20
+while fed() < before + 2 and time.monotonic() < until:
+    time.sleep(0.05)
+sys.exit(0 if silent and fed() >= before + 2 else f"fed while it hangs: {not silent}; then {fed() - before} times")
 P
   stop hang "$forwarder" TERM
   [ $code -eq 0 ] || die "hang: exit code $code"
@@ -161,22 +173,22 @@ reopens() {
   "$@" --config "$config" >"$out/$name.json" 2>"$out/$name.err" &
   forwarder=$!
   started+=("$forwarder")
-  for _ in $(seq 100); do grep -q forwarding "$out/$name.err" && break; sleep 0.05; done
+  soon grep -q forwarding "$out/$name.err" || die "$name does not start"
   privileges "$forwarder" "$uid" "$kept"
   # Behind the filter, too, the file is read.
   kill -HUP "$forwarder"
   ip -n $b link del vb
   sleep 0.3
   pair $a va $b vb
-  for _ in $(seq 100); do grep -q "open again" "$out/$name.err" && break; sleep 0.05; done
-  grep -q "open again" "$out/$name.err" || die "$name: not opened again"
-  traffic 2kpps 0.5
-  ended sender $sender
+  soon grep -q "open again" "$out/$name.err" || die "$name: not opened again"
+  traffic 2kpps
+  flows $c vd 500
+  quiet
   privileges "$forwarder" "$uid" "$kept"
   grep -q "read again: no setting changes" "$out/$name.err" || die "$name: not read again"
   stop "$name" "$forwarder" TERM
   [ $code -eq 0 ] || die "$name: exit code $code"
-  holds "$name" "${name}['directions'][0]['sent'] > 900 and ${name}['directions'][0]['pool']['out'] == 0"
+  holds "$name" "${name}['directions'][0]['sent'] > 400 and ${name}['directions'][0]['pool']['out'] == 0"
 }
 
 less() { # as the unit starts it, and as root with --user

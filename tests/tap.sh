@@ -95,7 +95,7 @@ sending() {
   in_a "$wharf" send --size 60 --rate 20kpps --seconds "$2" --on-gone fail --to "tap:$1" --json >"$out/sent.json" 2>"$out/sent.err" &
   sender=$!
   started+=($sender)
-  sleep 1
+  flows $a "$1"
 }
 
 under_traffic() {
@@ -122,7 +122,7 @@ under_traffic() {
   ip -n $a link del t7
   ended sender "$sender"
   [ $code -eq 1 ] || die "removed: the sender's exit code is $code"
-  one_line sent "is gone"
+  one_line sent "gone"
   ended receiver "$receiver"
   [ $code -eq 1 ] || die "removed: the receiver's exit code is $code"
   one_line got "is gone"
@@ -134,7 +134,7 @@ under_traffic() {
   receiver=$pid
   ip -n $a link set t9 netns $c && ip -n $c link set t9 arp off up || die "cannot be moved"
   within 40 ip netns exec $c "$wharf" send --to packet:t9 --size 60 --count 100 --json >"$out/sent.json" 2>&1 || die "send to one that was moved"
-  sleep 0.5
+  soon counts $c t9 tx_packets 100
   ip netns del $c
   ended receiver $receiver
   [ $code -eq 1 ] || die "deleted namespace: the receiver's exit code is $code"

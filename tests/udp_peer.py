@@ -4,8 +4,8 @@
   expect CAPTURE HOST:PORT [one]                  receives what its datagrams carry (those to this address only, with `one`)
   send HOST:PORT COUNT BYTES SEGMENTS             sends numbered datagrams, so many by one call
   check CAPTURE HOST:PORT COUNT BYTES             compares a capture of those, headers and checksums included
-  count HOST:PORT SECONDS                         receives until nothing has come for so long; how many
-  member GROUP:PORT INTERFACE SECONDS             joins a group and counts, as `count` does
+  count HOST:PORT SECONDS [MOST]                  receives until nothing has come for so long, or hardly more than MOST; how many
+  member GROUP:PORT INTERFACE SECONDS [MOST]      joins a group and counts, as `count` does
   refuses HOST:PORT BYTES                         whether the kernel refuses segments of that length
 Each says `ready` once it listens, and ends with a line of what it has seen; wrong bytes are an error.
 """
@@ -151,7 +151,7 @@ def check(path, at, count, length):
         sys.exit(f"{seen} of {count}")
 
 
-def member(at, interface, seconds):
+def member(at, interface, seconds, most="inf"):
     host, port = address(at)
     wide, index = ":" in host, socket.if_nametoindex(interface)
     sock = socket.socket(socket.AF_INET6 if wide else socket.AF_INET, socket.SOCK_DGRAM)
@@ -163,21 +163,22 @@ def member(at, interface, seconds):
     else:
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group + struct.pack("=Ii", 0, index))
     print("ready", file=sys.stderr, flush=True)
-    counted(sock, seconds)
+    counted(sock, seconds, most)
 
 
-def count(at, seconds):
-    counted(open_socket(at, True), seconds)
+def count(at, seconds, most="inf"):
+    counted(open_socket(at, True), seconds, most)
 
 
-def counted(sock, seconds):
+def counted(sock, seconds, most):
     seen = 0
     sock.settimeout(20)
     try:
         while True:
             sock.recv(1 << 16)
             seen += 1
-            sock.settimeout(float(seconds))
+            # One too many would come at once.
+            sock.settimeout(float(seconds) if seen < float(most) else 0.2)
     except socket.timeout:
         print(seen)
 

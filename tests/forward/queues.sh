@@ -11,7 +11,7 @@ many_flows() {
   to=packet:$2
   send flows --senders 16 --size 200 --rate 8kpps --count 10000
   [ $code -eq 0 ] || die "$1: the senders: $code"
-  arrived "$3" $((before + 10000))
+  arrive "$3" $((before + 10000)) "of 10000"
   stop got "$receiver" INT
   holds got 'got["packets"] - got["unstamped"] == 10000 and got["lost"] == got["reordered"] == got["duplicated"] == 0'
 }
@@ -54,10 +54,7 @@ into_one() { # frames of four queues meet in a capture
   forward packet:fa "pcap:$out/one.pcap" --queues 4
   to=packet:ha
   send flows --senders 16 --size 200 --rate 20kpps --count 20000
-  for _ in $(seq 100); do
-    [ "$(stat -c %s "$out/one.pcap")" -ge $((20000 * 216)) ] && break
-    sleep 0.1
-  done
+  soon has_bytes "$out/one.pcap" $((20000 * 216)) || die "not all 20000 frames"
   forwarded
   in_a "$wharf" receive --from "pcap:$out/one.pcap" --json >"$out/one.json" 2>"$out/one.err" || die "reading a capture"
   holds one forward 'one["packets"] - one["unstamped"] == 20000 and one["lost"] == one["reordered"] == one["duplicated"] == 0

@@ -5,16 +5,14 @@
 # Packets that the kernel itself sends before the far TAP is up fail as link-down.
 lies() { # NAME INTERFACE INTERFACE: a packet socket sends frames with false metadata beside ordinary ones, which must arrive
   local name=$1 load before
-  # A TAP's queue of 500 frames would overflow when the machine pauses, which is no loss of the forwarder's.
-  ip -n $a link set "$2" txqueuelen 5000
   before=$(received "$3")
   receive_in_c got "$3"
-  in_a "$wharf" send --to "packet:$2" --size 200 --rate 1kpps --count 2000 --json >"$out/load.json" 2>"$out/load.err" &
+  in_a "$wharf" send --to "packet:$2" --size 200 --rate 2kpps --count 2000 --json >"$out/load.json" 2>"$out/load.err" &
   load=$!
   started+=($load)
   in_a python3 tests/forward/lies.py "$2" 10 >"$out/lies.json" 2>"$out/lies.err" || die "$name: no lies"
   wait $load || die "$name: the sender"
-  arrived "$3" $((before + 2000))
+  arrive "$3" $((before + 2000)) "of 2000"
   stop got "$receiver" INT
   forwarded
   # The kernel drops two lies of its own accord, in front of a TAP, and counts them with frames that found no room there.
@@ -59,18 +57,14 @@ goes_on() {
 
 # forwarder_says 'TEXT': waits until the forwarder has printed TEXT on standard error.
 forwarder_says() {
-  for _ in $(seq 200); do
-    grep -q "$1" "$out/forward.err" && return
-    sleep 0.1
-  done
-  die "it does not say: $1"
+  soon grep -q "$1" "$out/forward.err" || die "it does not say: $1"
 }
 
 peer_down() { # KIND: the far host switches its end off, and on again
   local load
   under_traffic "$1:fa" "$1:fb"
   ip -n $c link set hb down
-  sleep 1
+  sleep 0.3
   ip -n $c link set hb up
   goes_on hb "the peer is back"
   forwarded
@@ -131,7 +125,7 @@ tap_goes() { # its namespace is deleted under traffic
   tap_host $c tb 2
   load_to tb
   ip -n $c link set tb down
-  sleep 1
+  sleep 0.3
   ip -n $c link set tb up
   goes_on tb "the TAP is up again"
   ip netns del $c
@@ -148,7 +142,7 @@ tap_goes() { # its namespace is deleted under traffic
 down_and_up() { # WHAT: the forwarder's second link goes down under traffic, and comes back
   ip -n $b link set fb down
   forwarder_says "the interface is down"
-  sleep 1
+  sleep 0.3
   ip -n $b link set fb up
   goes_on hb "$1"
   forwarder_says "fb: the interface is up again after [0-9.]* s, [0-9][^,]* dropped meanwhile"
@@ -211,7 +205,7 @@ odd_frames() { # KIND: frames too long for the other end, and runts; a mirror ha
   send long --size 2000 --frame-bytes 2560 --count 50
   before=$(received hb)
   send short --size 200 --count 50
-  arrived hb $((before + 50))
+  arrive hb $((before + 50)) "of 50 short ones"
   forwarded
   holds forward 'forward["directions"][0]["drops"]["by_reason"].get("too-long", 0) >= 50
     and forward["directions"][0]["packets"] >= 50
