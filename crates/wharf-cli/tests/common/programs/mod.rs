@@ -76,7 +76,7 @@ impl Done {
 /// False for what a busy machine has the program say: something takes long to open, or a thread does not run.
 pub fn is_news(line: &str) -> bool {
     let waits = [": waiting for it to open", "waiting for the reader of the fifo", "ing the capture"];
-    let pauses = ["this process did not run", " for 1 s; packets wait", ": it takes packets again, after "];
+    let pauses = ["this process did not run", "; packets wait", ": it takes packets again, after "];
     !waits.iter().any(|end| line.ends_with(end)) && !pauses.iter().any(|words| line.contains(words))
 }
 
