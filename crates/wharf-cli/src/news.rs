@@ -133,7 +133,7 @@ impl News {
         let failure = failure.filter(|_| self.ports.iter().all(|(port, ..)| port.state() != State::Up));
         for (port, _, stall) in &mut self.ports {
             if let Ok(queue) = port.queue() {
-                let ended = stall.look(&self.device, queue.counters(), &self.line);
+                let ended = stall.look(&self.device, queue.counters(), &self.line, Instant::now());
                 self.failure = self.failure.take().or(ended);
             }
         }

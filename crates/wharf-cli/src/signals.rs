@@ -107,8 +107,9 @@ impl Signals {
         thread::Builder::new().name("wharf-signals".into()).spawn(watch).context("cannot start a thread")?;
         for &signal in ending {
             let listen = || {
-                flag::register_conditional_shutdown(signal, 128 + signal, is_overdue.clone())?;
+                // First: one that comes meanwhile is not lost.
                 flag::register(signal, asked.clone())?;
+                flag::register_conditional_shutdown(signal, 128 + signal, is_overdue.clone())?;
                 pipe::register(signal, came.try_clone()?)
             };
             listen().context("cannot listen to signals")?;

@@ -45,14 +45,16 @@ impl Stall {
     }
 
     /// Prints what is due. Returns the error that ends the run.
-    pub(super) fn look(&mut self, device: &Device, counters: &QueueCounters, line: &Line) -> Option<String> {
+    pub(super) fn look(
+        &mut self, device: &Device, counters: &QueueCounters, line: &Line, now: Instant,
+    ) -> Option<String> {
         let (frames, completed) = counters.device_frames();
         (self.frames, self.held) = match self.held {
-            Some((since, before)) if frames == 0 || completed != before => {
-                self.ends_after(device, since.elapsed(), counters);
+            Some((held, before)) if frames == 0 || completed != before => {
+                self.ends_after(device, now - held, counters);
                 (frames, None)
             }
-            None if frames > 0 && line.why().is_some() => (frames, Some((Instant::now(), completed))),
+            None if frames > 0 && line.why().is_some() => (frames, Some((now, completed))),
             held => (frames, held),
         };
         if self.since.is_none() && self.held.is_none() {
@@ -60,17 +62,16 @@ impl Stall {
             let takes =
                 |(_, sent): &(Instant, Option<u64>)| sent.is_some_and(|sent| counters.sent.get() > sent);
             if let Some((told, _)) = self.told.filter(takes) {
-                self.ends_after(device, TOLD_AFTER + told.elapsed(), counters);
+                self.ends_after(device, TOLD_AFTER + (now - told), counters);
             }
         }
-        let waited = self.since.or(self.held.map(|(since, _)| since))?.elapsed();
+        let waited = now - self.since.or(self.held.map(|(held, _)| held))?;
         if waited >= TOLD_AFTER {
-            self.tell(device, counters, line);
+            self.tell(device, counters, line, now);
         }
-        if device.give_up.is_some_and(|time| waited >= time) {
-            let (time, frames) = (device.give_up.unwrap_or_default(), self.frames);
+        if let Some(time) = device.give_up.filter(|time| waited >= *time) {
+            let (name, frames) = (&device.name, self.frames);
             let why = line.why().map_or(String::new(), |why| format!(" ({why})"));
-            let name = &device.name;
             return Some(format!(
                 "{name}: given up: no completion for {time:?}, frames in the device: {frames}{why}"
             ));
@@ -91,17 +92,17 @@ impl Stall {
         None
     }
 
-    fn tell(&mut self, device: &Device, counters: &QueueCounters, line: &Line) {
+    fn tell(&mut self, device: &Device, counters: &QueueCounters, line: &Line, now: Instant) {
         if self.is_told() {
             return;
         }
         let is_of_line = line.why().is_some();
         let is_alike = std::mem::replace(&mut self.is_of_line, is_of_line) == is_of_line;
-        let is_soon = self.told.is_some_and(|(last, _)| is_alike && last.elapsed() < AGAIN);
+        let is_soon = self.told.is_some_and(|(last, _)| is_alike && now - last < AGAIN);
         if line.is_told() || is_soon {
             return;
         }
-        self.told = Some((Instant::now(), Some(counters.sent.get())));
+        self.told = Some((now, Some(counters.sent.get())));
         match line.why() {
             Some(why) => warn(&format!("{why}: packets wait")),
             None => {
@@ -131,8 +132,7 @@ impl Stall {
         if let Some((_, sent)) = &mut self.told
             && sent.take().is_some_and(|sent| counters.sent.get() > sent)
         {
-            let after = after.as_secs_f64();
-            warn(&format!("{}: it takes packets again, after {after:.1} s", device.name));
+            warn(&format!("{}: it takes packets again, after {:.1} s", device.name, after.as_secs_f64()));
         }
     }
 
@@ -149,5 +149,40 @@ impl Stall {
     /// The device is open again, and has no frames.
     pub(super) fn reopens(&mut self) {
         (self.since, self.held) = (None, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::OnGone;
+
+    /// Looks at a stall at these times in ms. Returns whether it was told then, and the errors.
+    fn looks(on_stall: OnStall, give_up_ms: Option<u64>, at_ms: &[u64]) -> (Vec<bool>, Vec<Option<String>>) {
+        let (name, give_up) = ("udp:x".into(), give_up_ms.map(Duration::from_millis));
+        let device =
+            Device { name, is_peer: false, reopens: true, on_gone: OnGone::Reopen, on_stall, give_up };
+        let (mut stall, began) = (Stall::default(), Instant::now());
+        stall.begin(began);
+        let look = |ms: &u64| {
+            let now = began + Duration::from_millis(*ms);
+            let error = stall.look(&device, &QueueCounters::default(), &Line::default(), now);
+            (stall.is_told(), error)
+        };
+        at_ms.iter().map(look).unzip()
+    }
+
+    #[test]
+    fn a_stall_is_told_after_a_second_and_ends_a_run_only_if_that_is_asked_for() {
+        let (told, errors) = looks(OnStall::Report, None, &[999, 1000, 9999, 10_000, 60_000, 3_600_000]);
+        assert_eq!((told[0], told[1], errors.iter().flatten().count()), (false, true, 0));
+        // The port opens it anew.
+        assert_eq!(looks(OnStall::Reset, None, &[1000, 10_000, 60_000]).1, [None, None, None]);
+        let (_, errors) = looks(OnStall::Fail, None, &[9999, 10_000]);
+        assert_eq!(errors, [None, Some("udp:x: it has completed none of 0 frames for 10 s".into())]);
+        let (_, errors) = looks(OnStall::Report, Some(3000), &[2999, 3000]);
+        assert!(
+            errors[0].is_none() && errors[1].as_ref().unwrap().contains("given up: no completion for 3s")
+        );
     }
 }

@@ -176,3 +176,18 @@ fn answer(request: &Request, board: &Board, before: &mut Option<Snapshot>) -> An
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_may_be_silent_for_a_bounded_time() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let client = start(ours, &Board::new("send")).unwrap();
+        let bounds = [client.stream.read_timeout(), client.stream.write_timeout()];
+        assert_eq!(bounds.map(Result::unwrap), [Some(SILENCE); 2]);
+        drop(theirs);
+        client.end();
+    }
+}

@@ -4,5 +4,6 @@
 pub mod driver;
 mod programs;
 pub mod scrape;
+pub mod show;
 
 pub use programs::*;

@@ -28,6 +28,8 @@ use std::time::{Duration, Instant};
 
 /// Time for the kinds of a run without `WHARF_RUNS`, on a machine that is too busy for all of them.
 const BUDGET: Duration = Duration::from_secs(50);
+/// Runs of a disturbance that are too slow before that is a fault.
+const TRIES: u32 = 5;
 const HANG: &str = "a wait that does not end";
 /// Time after which a run hangs.
 const HANGS: Duration = Duration::from_secs(40);
@@ -88,10 +90,12 @@ fn senders_go_on_or_have_their_error_after_every_disturbance() {
         }
         let seed = seed.wrapping_add(number as u64);
         let mut outcome = run_apart(kind, device, seed);
-        if let Ok(Outcome { slow, .. }) = &outcome
-            && !slow.is_empty()
-        {
-            // Another program may have had the processors: too slow twice is a fault.
+        for _ in 1..TRIES {
+            // Another program may have had the processors: too slow each time is a fault.
+            let Ok(Outcome { slow, .. }) = &outcome else { break };
+            if slow.is_empty() {
+                break;
+            }
             eprintln!("too slow, once more: {slow:?}");
             outcome = run_apart(kind, device, seed);
         }

@@ -148,7 +148,7 @@ fn a_signal_reaches_the_program_and_its_end_is_the_commands() {
     add(
         &folder,
         "bin/wharf-bench",
-        "#!/bin/sh\ntrap 'exit 5' TERM\necho ready\nwhile :; do sleep 0.02; done\n",
+        "#!/bin/sh\ntrap 'exit 5' TERM INT\necho ready\nwhile :; do sleep 0.02; done\n",
     );
     let child = |signal_name: &str| {
         let mut child = command(&wharf, "bench path").spawn().unwrap();

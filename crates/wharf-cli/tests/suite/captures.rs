@@ -356,7 +356,7 @@ fn full_disk_leaves_whole_packets_and_reports_the_missing() {
     assert!((100..2200).contains(&packets_in(&out)));
     for order in ["le", "be"] {
         let to = format!("pcap:{out},order={order}");
-        let done = on_a_full_disk(&["send", "--pcap", SAMPLE, "--loop", "1", "--to", &to, "--json"]);
+        let done = on_a_full_disk(&["send", "--pcap", SAMPLE, "--loop", "1", "--to", &to, "--json", "-q"]);
         assert_eq!(done.code, Some(1), "{done:?}");
         let (line, sent) = (done.line(), done.json()["sent"].as_u64().unwrap());
         assert!(line.contains("cannot write, without "), "{line}");

@@ -1,10 +1,10 @@
 //! `wharf explain` knows each word of tables, of the JSON, of its verdicts and of the guide's concepts.
 
-use crate::common::{Folder, SAMPLE, command, finish, text, wharf};
+use crate::common::show::{answered, until_path};
+use crate::common::{Folder, Running, SAMPLE, text, wharf};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// Values of `bounded_by`, and of other keys that are words.
 const VALUES: &str =
@@ -71,20 +71,11 @@ fn names_of_rows(source: &str, words: &mut BTreeSet<String>) {
 fn shown_by_a_run(words: &mut BTreeSet<String>) {
     let folder = Folder::new();
     let (control, from) = (text(&folder.path("control")), format!("pcap:{SAMPLE}"));
-    let run = ["forward", &from, "null", "--rate", "1mbit", "--seconds", "60", "--control", &control];
-    let child = command(&run).spawn().unwrap();
-    let began = Instant::now();
-    let shown = loop {
-        let shown = wharf(&["show", &control]);
-        if shown.stdout.contains("backlog") {
-            break shown;
-        }
-        assert!(began.elapsed() < Duration::from_secs(30), "{shown:?}");
-    };
-    rows(&shown.stdout, words);
-    keys(&wharf(&["show", &control, "--json"]).json(), words);
-    crate::common::signal(&child, "TERM");
-    finish(child);
+    let run = Running::start(&["forward", &from, "null", "--rate", "8kbit", "--control", &control]);
+    until_path(&folder.path("control"), |path| path["backlog_packets"].as_u64() > Some(0));
+    rows(&answered(&["show", &control]).stdout, words);
+    keys(&answered(&["show", &control, "--json"]).json(), words);
+    run.end();
 }
 
 #[test]

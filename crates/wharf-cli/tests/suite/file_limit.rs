@@ -1,7 +1,7 @@
 //! Runs under a limit on the size of files (`ulimit -f`): the pool's memory needs no file, and a file that
 //! comes to the limit is an error of one line, not the end of the process.
 
-use crate::common::{Done, Folder, SAMPLE, command, finish, text};
+use crate::common::{Done, Folder, Running, SAMPLE, command, finish, text};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
@@ -111,18 +111,11 @@ fn files_beside_the_packets_name_the_limit_and_the_run_goes_on() {
 fn memory_that_a_peer_is_to_map_is_an_error_that_names_the_limit() {
     let folder = Folder::new();
     let socket = text(&folder.path("socket"));
-    let back_end = ["receive", "--from", &format!("vhost-user:{socket}"), "--seconds", "60"];
-    let mut back_end = command(&back_end).spawn().unwrap();
-    for _ in 0..6000 {
-        if std::path::Path::new(&socket).exists() {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    let mut back_end = Running::start(&["receive", "--from", &format!("vhost-user:{socket}")]);
+    back_end.until_said("listening on");
     let to = format!("virtio-user:{socket}");
     let done = limited(100, &["send", "--size", "60", "--count", "10", "--to", &to]);
-    back_end.kill().unwrap();
-    back_end.wait().unwrap();
+    drop(back_end);
     assert!(done.code == Some(1) && names_limit(done.line(), 100), "{done:?}");
     assert!(done.line().contains("virtio-user:") && done.line().contains("memory"), "{done:?}");
 }

@@ -27,15 +27,14 @@ fn write(path: &Path, packets: &[(u64, Vec<u8>)]) {
 fn receive(path: &Path, more: &[&str]) -> Done {
     let from = format!("pcap:{}", text(path));
     let done = wharf(&[&["receive", "--from", &from, "--json"], more].concat());
-    assert!(done.stderr.starts_with(&format!("wharf: reading {from}\n")), "{done:?}");
+    assert_eq!(done.news()[0], format!("wharf: reading {from}"), "{done:?}");
     done
 }
 
 /// The line of the error, after the line that says what it reads.
 fn fault(done: &Done) -> &str {
-    let lines: Vec<&str> = done.stderr.lines().collect();
-    assert_eq!(lines.len(), 2, "{done:?}");
-    lines[1]
+    let [_, fault] = done.news()[..] else { panic!("{done:?}") };
+    fault
 }
 
 /// 600 packets of three senders, as `wharf send` makes them.
@@ -57,7 +56,7 @@ fn a_capture_arrives_as_it_is_with_its_times() {
     let out = folder.path("out.pcap");
     let done = receive(Path::new(SAMPLE), &["--pcap", &text(&out)]);
     let run = done.json();
-    assert_eq!((done.code, done.stderr.lines().count()), (Some(0), 1), "{done:?}");
+    assert_eq!((done.code, done.news().len()), (Some(0), 1), "{done:?}");
     assert_eq!(counts(&run), [SAMPLE_FRAMES, 0, 0, 0, SAMPLE_FRAMES]);
     assert_eq!(
         (&run["bytes"], &run["drops"]["total"], &run["pool"]["out"]),

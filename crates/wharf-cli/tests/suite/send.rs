@@ -1,6 +1,6 @@
 //! `wharf send`, as a user runs it.
 
-use crate::common::{Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, refusing_port, text, wharf};
+use crate::common::{Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, eventually, refusing_port, text, wharf};
 use serde_json::Value;
 use std::path::Path;
 use wharf_devices::pcap::format::PcapReader;
@@ -87,7 +87,7 @@ fn the_default_run_compares_batching_with_none() {
 #[test]
 fn the_summary_is_for_people() {
     let done = wharf(&["send", "--pcap", SAMPLE, "--seconds", "0.05"]);
-    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
+    assert_eq!((done.code, &done.news()[..]), (Some(0), &[][..]));
     for part in [
         "packet rate",
         "packets per doorbell",
@@ -116,8 +116,9 @@ fn numbers_are_plain_and_rates_in_fitting_units() {
     assert!(!fast.contains("batching"), "a heading is for a comparison: {fast}");
     let slow = wharf(&["send", "--size", "60", "--count", "50", "--rate", "500pps"]).stdout;
     let (packets, bits) = (row(&slow, "packet rate"), row(&slow, "bit rate"));
-    assert!(packets.ends_with(" pps") && packets.len() == "500 pps".len(), "{slow}");
-    assert!(bits.ends_with(" kbit/s"), "{slow}");
+    let number: f64 = packets.split(' ').next().unwrap().parse().unwrap();
+    assert!(number >= 1.0 && packets.ends_with("pps"), "{slow}");
+    assert!(bits.ends_with("bit/s") && !bits.starts_with("0.0"), "{slow}");
 }
 
 #[test]
@@ -260,10 +261,10 @@ fn a_pace_comes_with_its_timing_error_and_top_speed_without() {
 fn drops_of_a_full_queue_are_counted_by_reason() {
     for policy in ["drop-tail", "drop-head"] {
         let slow = ["send", "--json", "--count", "20000", "--senders", "2", "--qdisc", "fifo:16"];
-        let run = wharf(&[&slow[..], &["--to", "wire:rate=20mbit", "--when-full", policy]].concat());
+        let run = wharf(&[&slow[..], &["--to", "wire:rate=1mbit,ring=16", "--when-full", policy]].concat());
         let run = run.good_json();
         let dropped = number(&run, "/drops/total");
-        assert!(dropped > 10_000, "{run}");
+        assert!(dropped > 1000, "{run}");
         assert_eq!(number(&run, &format!("/drops/by_reason/{policy}")), dropped, "{run}");
         assert_eq!(number(&run, "/packets") + dropped, 20_000, "{run}");
         assert_eq!(number(&run, "/received/packets"), number(&run, "/packets"), "{run}");
@@ -341,8 +342,13 @@ fn a_missing_interface_is_told_to_a_sender_without_an_end() {
 fn refused_datagrams_are_reported_even_if_few() {
     let (_refuses, gone) = refusing_port();
     for count in ["1", "10", "64"] {
-        let done =
-            wharf(&["send", "--size", "60", "--count", count, "--to", &format!("udp:{gone}"), "--json"]);
+        let to = format!("udp:{gone}");
+        let args = ["send", "--size", "60", "--count", count, "--to", &to, "--json"];
+        // The kernel refuses silently after too many ICMP messages of any program: `icmp_msgs_per_sec`.
+        let done = eventually(|| {
+            let done = wharf(&args);
+            if done.code == Some(0) { Err(format!("{done:?}")) } else { Ok(done) }
+        });
         assert!(
             done.code == Some(1) && done.line().contains("no program listens there"),
             "{count}: {done:?}"

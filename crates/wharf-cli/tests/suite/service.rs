@@ -1,14 +1,14 @@
 //! `wharf forward` as a service: its configuration file, reloads, and what it tells a service manager. Traffic, a hang and privileges
 //! are tried in tests/service.sh.
 
-use crate::common::{Done, Folder, command, finish, signal, text, wharf};
+use crate::common::show::{answered, until_path};
+use crate::common::{Done, Folder, Running, command, finish, is_news, text, wharf};
 use rustix::fs::{CWD, FileType};
 use serde_json::Value;
 use std::io::ErrorKind;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Child, ChildStderr};
 use std::time::{Duration, Instant};
 
 /// A forwarder from a guest that does not come to nowhere, with a configuration file.
@@ -23,9 +23,9 @@ fn a_reload_has_the_way_of_dropping_go_with_the_discipline_again() {
         ("when-full=drop-tail", "qdisc = \"fifo\"\nwhen-full = \"drop-head\"\n", "qdisc=prio", "drop-head"),
         ("when-full=drop-tail", "qdisc = \"prio\"\n", "qdisc=fq_codel", "drop-head"),
     ] {
-        wharf(&["set", &control, asked, "--json"]).good_json();
+        answered(&["set", &control, asked, "--json"]).good_json();
         assert!(rig.reload(file).contains("read again"), "{asked}");
-        wharf(&["set", &control, qdisc, "--json"]).good_json();
+        answered(&["set", &control, qdisc, "--json"]).good_json();
         assert_eq!(rig.setting("when-full"), when_full, "{asked}, {file:?}, {qdisc}");
     }
     assert_eq!(rig.end().code, Some(0));
@@ -33,8 +33,9 @@ fn a_reload_has_the_way_of_dropping_go_with_the_discipline_again() {
 
 struct Rig {
     folder: Folder,
-    forward: Child,
-    said: BufReader<ChildStderr>,
+    forward: Running,
+    /// Lines on standard error that were heard.
+    heard: usize,
 }
 
 impl Rig {
@@ -46,36 +47,32 @@ impl Rig {
         let notify = folder.path("notify");
         let mut command = command(&[&["forward", "--config", &config, "--json"][..], more].concat());
         command.env("NOTIFY_SOCKET", notify).env("WATCHDOG_USEC", "400000");
-        let mut forward = command.spawn().unwrap();
-        let said = BufReader::new(forward.stderr.take().unwrap());
-        let mut rig = Self { folder, forward, said };
+        let mut rig = Self { folder, forward: Running::of(&mut command), heard: 0 };
         assert!(rig.says().contains("forwarding"));
         rig
     }
 
     /// The next line on standard error.
     fn says(&mut self) -> String {
-        let mut line = String::new();
-        self.said.read_line(&mut line).unwrap();
-        line.trim_end().into()
+        self.heard += 1;
+        self.forward.until_lines(self.heard, is_news).remove(self.heard - 1)
     }
 
     /// Writes the file, and has it read. The line that says what became of it.
     fn reload(&mut self, settings: &str) -> String {
         write(&self.folder, settings);
-        signal(&self.forward, "HUP");
+        self.forward.signal("HUP");
         self.says()
     }
 
     /// A setting in force.
     fn setting(&self, key: &str) -> Value {
-        let control = text(&self.folder.path("control"));
-        wharf(&["show", &control, "--json"]).good_json()["paths"][0]["settings"][key].clone()
+        until_path(&self.folder.path("control"), |_| true)["settings"][key].clone()
     }
 
     fn end(self) -> Done {
-        signal(&self.forward, "TERM");
-        finish(self.forward)
+        self.forward.signal("TERM");
+        self.forward.finish()
     }
 }
 
@@ -100,7 +97,7 @@ fn a_file_that_is_none_any_more_is_a_line_and_the_run_goes_on() {
     for make in make {
         std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir(&path)).unwrap();
         make(&path).unwrap();
-        signal(&rig.forward, "HUP");
+        rig.forward.signal("HUP");
         let said = rig.says();
         assert!(said.contains("it is no regular file") && said.ends_with("no setting changes"), "{said}");
     }
@@ -184,7 +181,7 @@ fn a_reload_changes_what_it_can_and_says_what_takes_a_restart() {
     assert_eq!(rig.setting("rate"), Value::Null);
     // The file's settings come back in the place of those of `wharf set`.
     let control = text(&rig.folder.path("control"));
-    wharf(&["set", &control, "rate=5mbit", "--json"]).good_json();
+    answered(&["set", &control, "rate=5mbit", "--json"]).good_json();
     assert!(rig.reload("rate = \"7mbit\"\nqdisc = \"fifo:20\"\n").contains("rate=7000000bit"));
 
     let said = rig.reload("frames = 4096\nrate = \"8mbit\"\nqdisc = \"fifo:20\"\n");
@@ -199,7 +196,7 @@ fn a_reload_changes_what_it_can_and_says_what_takes_a_restart() {
     assert!(said.contains("memory for") && said.ends_with("; no setting changes"), "{said}");
     assert_eq!((rig.setting("rate"), rig.setting("qdisc")), ("8000000bit".into(), "fifo:20".into()));
     std::fs::remove_file(rig.folder.path("f.toml")).unwrap();
-    signal(&rig.forward, "HUP");
+    rig.forward.signal("HUP");
     let said = rig.says();
     assert!(said.contains("No such file") && said.ends_with("; no setting changes"), "{said}");
     let done = rig.end();
@@ -276,38 +273,30 @@ fn a_reload_that_replaces_all_ports_of_a_switch_keeps_its_mirror() {
         folder.file("f.toml", format!("{ends}{more}").as_bytes())
     };
     let config = configure(0, "50mbit");
-    let forward = command(&["forward", "--config", &config, "--json"]).spawn().unwrap();
-    let shows = |guest: &str| {
-        let shown = wharf(&["show", &control, "--json"]);
-        shown.code == Some(0) && shown.json()["paths"][0]["from"] == format!("vhost-user:{guest}").as_str()
-    };
+    let forward = Running::start(&["forward", "--config", &config, "--json"]);
     for (at, guest) in guests.iter().enumerate() {
         if at > 0 {
             configure(at, "60mbit");
-            signal(&forward, "HUP");
+            forward.signal("HUP");
         }
-        let began = Instant::now();
-        while !shows(guest) {
-            assert!(began.elapsed() < Duration::from_secs(20), "no {guest}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until_path(&folder.path("control"), |path| path["from"] == format!("vhost-user:{guest}").as_str());
         let to = format!("virtio-user:{guest}");
         assert_eq!(wharf(&["send", "--count", "100", "--size", "60", "--to", &to]).code, Some(0));
     }
-    signal(&forward, "TERM");
-    let done = finish(forward);
+    forward.signal("TERM");
+    let done = forward.finish();
     assert_eq!((done.code, &done.json()["mirror"]["frames"]), (Some(0), &400.into()), "{done:?}");
     let directions = done.json()["directions"].as_array().unwrap().clone();
     assert_eq!(directions.iter().map(|one| one["received_packets"].as_u64().unwrap()).sum::<u64>(), 200);
     assert_eq!(directions.len(), 6);
 }
 
-/// Messages until `last` comes.
+/// Messages until one comes that begins with `last`.
 fn messages(listener: &UnixDatagram, last: &str) -> Vec<String> {
     let (mut messages, mut bytes) = (Vec::new(), [0; 4096]);
     let began = Instant::now();
-    while messages.last().is_none_or(|message: &String| message != last) {
-        assert!(began.elapsed() < Duration::from_secs(20), "no {last} among {messages:?}");
+    while messages.last().is_none_or(|message: &String| !message.starts_with(last)) {
+        assert!(began.elapsed() < Duration::from_secs(60), "no {last} among {messages:?}");
         let count = match listener.recv(&mut bytes) {
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             received => received.unwrap_or_else(|error| panic!("{error}: {messages:?}")),
@@ -322,25 +311,25 @@ fn a_service_manager_is_told_of_the_start_the_status_reloads_and_the_end() {
     let folder = Folder::new();
     let notify = folder.path("n");
     let listener = UnixDatagram::bind(&notify).unwrap();
-    listener.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    listener.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     write(&folder, "");
     let config = text(&folder.path("f.toml"));
     let mut command = command(&["forward", "--config", &config, "--json", "-q"]);
     command.env("NOTIFY_SOCKET", notify).env("WATCHDOG_USEC", "400000");
-    let forward = command.spawn().unwrap();
+    let forward = Running::of(&mut command);
     assert_eq!(messages(&listener, "READY=1"), ["READY=1"]);
-    let first = [messages(&listener, "WATCHDOG=1"), messages(&listener, "WATCHDOG=1")].concat();
-    assert!(first.iter().any(|message| message.starts_with("STATUS=to null 0 pps")), "{first:?}");
-    signal(&forward, "HUP");
+    messages(&listener, "STATUS=to null 0 pps");
+    messages(&listener, "WATCHDOG=1");
+    forward.signal("HUP");
     let reload = messages(&listener, "READY=1");
     let told = reload.iter().find(|message| message.starts_with("RELOADING=1\nMONOTONIC_USEC="));
     assert!(
         told.is_some_and(|told| told.rsplit('=').next().unwrap().parse::<u64>().unwrap() > 0),
         "{reload:?}"
     );
-    signal(&forward, "TERM");
+    forward.signal("TERM");
     messages(&listener, "STOPPING=1");
-    assert_eq!(finish(forward).code, Some(0));
+    assert_eq!(forward.finish().code, Some(0));
 }
 
 #[test]

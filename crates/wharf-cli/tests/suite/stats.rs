@@ -1,13 +1,13 @@
 //! The counters of a run on SIGUSR1, and at an interval.
 
-use crate::common::{Done, Folder, SAMPLE, command, finish, signal, text, wharf};
+use crate::common::show::{until_moved, until_path};
+use crate::common::{Done, Folder, Running, SAMPLE, command, eventually, finish, signal, text, wharf};
 use serde_json::Value;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
 use std::process::Command;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 /// The JSON objects of one line: on standard output at an interval, on standard error when asked for by a signal.
 fn objects(done: &Done) -> Vec<Value> {
@@ -15,18 +15,28 @@ fn objects(done: &Done) -> Vec<Value> {
     lines.map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {done:?}"))).collect()
 }
 
-const SEND: [&str; 8] = ["send", "--size", "60", "--rate", "10kpps", "--to", "null", "--seconds"];
+const SEND: [&str; 9] = ["send", "--size", "60", "--rate", "10kpps", "--to", "null", "--seconds", "1h"];
+
+/// A line that is an object: the counters as JSON.
+fn is_object(line: &str) -> bool {
+    line.starts_with("{\"")
+}
 
 #[test]
 fn signals_print_the_counters_and_the_run_goes_on() {
     for json in [true, false] {
-        let child =
-            command(&[&SEND[..], &["3", if json { "--json" } else { "--bql=on" }]].concat()).spawn().unwrap();
-        sleep(Duration::from_millis(1000));
+        let folder = Folder::new();
+        let control = folder.path("control");
+        let more = [if json { "--json" } else { "--bql=on" }, "--control", &text(&control)];
+        let mut run = Running::start(&[&SEND[..], &more].concat());
+        until_moved(&control, 1);
         for name in ["USR2", "USR1"] {
-            signal(&child, name);
+            run.signal(name);
         }
-        let done = finish(child);
+        run.until_lines(1, |line| if json { is_object(line) } else { line.starts_with("frames in use ") });
+        let now = until_path(&control, |_| true)["sent"].as_u64().unwrap();
+        until_moved(&control, now + 1);
+        let done = run.end();
         assert_eq!(done.code, Some(0), "{done:?}");
         if json {
             let [shown] = &objects(&done)[..] else { panic!("one object: {done:?}") };
@@ -43,10 +53,15 @@ fn signals_print_the_counters_and_the_run_goes_on() {
 
 #[test]
 fn lines_at_an_interval_have_rates_and_the_last_one_the_counters_of_the_summary() {
-    let done = wharf(&[&SEND[..], &["1", "--stats", "0.2", "--json"]].concat());
+    let mut run = Running::start(&[&SEND[..], &["--stats", "0.1", "--json"]].concat());
+    let is_open = |line: &str| is_object(line) && line.contains("\"sent\":");
+    run.until_lines(4, is_open);
+    let done = run.end();
     let (lines, report) = (objects(&done), done.json());
-    assert_eq!(done.stderr, "", "{done:?}");
-    assert!((4..=12).contains(&lines.len()), "{lines:?}");
+    assert!(done.news().is_empty(), "{done:?}");
+    for (at, line) in lines[..4].iter().enumerate() {
+        assert!(line["time_s"].as_f64() >= Some(0.1 * (at + 1) as f64), "{at}: {line}");
+    }
     let [.., before, last] = &lines[..] else { panic!("{lines:?}") };
     let path = &last["paths"][0];
     for key in ["packets", "bytes", "sent", "failed", "batches", "doorbells", "requeues"] {
@@ -57,17 +72,20 @@ fn lines_at_an_interval_have_rates_and_the_last_one_the_counters_of_the_summary(
     let sent = path["sent"].as_f64().unwrap() - before["paths"][0]["sent"].as_f64().unwrap();
     let rate = path["rates"]["sent_pps"].as_f64().unwrap();
     assert!((rate - sent / seconds).abs() <= 0.01 * rate + 1.0, "{rate}: {sent} in {seconds} s");
-    let done = wharf(&[&SEND[..], &["0.5", "--stats", "0.2"]].concat());
-    let lines: Vec<&str> = done.stderr.lines().collect();
-    assert!(lines.iter().all(|line| line.starts_with("wharf: ") && line.contains("pps")), "{done:?}");
-    assert!((2..=5).contains(&lines.len()), "{done:?}");
+    let mut run = Running::start(&[&SEND[..], &["--stats", "0.1"]].concat());
+    run.until_lines(2, |line| line.contains("pps"));
+    let done = run.end();
+    let lines = done.news();
+    let is_known = |line: &&str| line.contains("pps") || line.ends_with("the devices are not open yet");
+    assert!(lines.iter().all(|line| line.starts_with("wharf: ") && is_known(line)), "{done:?}");
+    assert!(lines.len() > 2, "one more at the end: {done:?}");
 }
 
 /// A run that compares makes two, of which the summary is that of the first: a line of the second says so.
 #[test]
 fn lines_of_a_second_run_and_of_a_receiver_are_those_of_the_summary() {
     let folder = Folder::new();
-    let args = ["send", "--size", "60", "--seconds", "1", "--stats", "0.2", "--json"];
+    let args = ["send", "--size", "60", "--seconds", "0.5", "--stats", "0.02", "--json"];
     let page = text(&folder.path("page"));
     let done = wharf(&[&args[..], &["--report", &page, "--qdisc", "prio"]].concat());
     let (lines, report) = (objects(&done), done.json());
@@ -88,15 +106,18 @@ fn lines_of_a_second_run_and_of_a_receiver_are_those_of_the_summary() {
 fn the_file_of_counters_is_private_and_no_link_is_followed() {
     let folder = Folder::new();
     let file = text(&folder.path("stats"));
-    let done = wharf(&[&SEND[..], &["0.5", "--stats", "0.1", "--stats-file", &file]].concat());
-    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{done:?}");
+    let run = Running::start(&[&SEND[..], &["--stats", "0.01", "--stats-file", &file]].concat());
+    let written = || std::fs::read_to_string(&file).unwrap_or_default();
+    eventually(|| (written().lines().count() >= 3).then_some(()).ok_or_else(written));
+    let done = run.end();
+    assert_eq!((done.code, &done.news()[..]), (Some(0), &[][..]), "{done:?}");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    let written = std::fs::read_to_string(&file).unwrap();
+    let written = written();
     let lines: Vec<Value> = written.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(lines.len() >= 3 && lines[0]["command"] == "send", "{written}");
+    assert!(lines.len() > 3 && lines[0]["command"] == "send", "{written}");
     let link = folder.path("link");
     std::os::unix::fs::symlink(&file, &link).unwrap();
-    let done = wharf(&[&SEND[..], &["0.5", "--stats", "0.1", "--stats-file", &text(&link)]].concat());
+    let done = wharf(&[&SEND[..], &["--stats", "0.1", "--stats-file", &text(&link)]].concat());
     assert!(done.code == Some(1) && done.line().contains("--stats-file"), "{done:?}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), written);
     let read = format!("pcap:{SAMPLE}");
@@ -141,21 +162,24 @@ fn odd(folder: &Folder) -> String {
 fn the_last_line_has_the_drops_and_the_returned_packets_of_the_summary() {
     let (folder, drops) = (Folder::new(), serde_json::json!({ "empty": 2, "too-long": 1 }));
     let from = odd(&folder);
-    let stats = ["--stats", "10", "--json"];
+    let stats = ["--stats", "1h", "--json"];
     let done = wharf(&[&["receive", "--from", &from], &stats[..]].concat());
     let (lines, report) = (objects(&done), done.json());
     assert_eq!((&lines[0]["paths"][0]["drops"], &report["drops"]["by_reason"]), (&drops, &drops), "{done:?}");
     assert_eq!((lines.len(), &lines[0]["paths"][0]["received_packets"]), (1, &2.into()), "{done:?}");
-    let done = wharf(&["receive", "--from", &from, "--stats", "10"]);
+    let done = wharf(&["receive", "--from", &from, "--stats", "1h"]);
     assert!(done.stderr.contains("empty 2, too-long 1"), "{done:?}");
     let done = wharf(&[&["forward", &from, "null"], &stats[..]].concat());
     let (lines, report) = (objects(&done), done.json());
     let by_reason = &report["directions"][0]["drops"]["by_reason"];
     assert_eq!((&lines[0]["paths"][0]["drops"], by_reason), (&drops, &drops), "{done:?}");
     // What waits for room at the end comes back unsent.
-    let slow = ["--rate", "8kbit", "--when-full", "wait", "--qdisc", "fifo:20", "--seconds", "0.3"];
-    let sample = format!("pcap:{SAMPLE}");
-    let done = wharf(&[&["forward", &sample, "null"], &slow[..], &stats].concat());
+    let slow = ["--rate", "8kbit", "--when-full", "wait", "--qdisc", "fifo:20", "--stats", "1h", "--json"];
+    let (sample, control) = (format!("pcap:{SAMPLE}"), folder.path("control"));
+    let socket = text(&control);
+    let run = Running::start(&[&["forward", &sample, "null", "--control", &socket], &slow[..]].concat());
+    until_path(&control, |path| path["received_packets"].as_u64() > Some(50));
+    let done = run.end();
     let (lines, report) = (objects(&done), done.json());
     let (path, direction) = (&lines[0]["paths"][0], &report["directions"][0]);
     assert!(direction["returned"].as_u64() > Some(20), "{direction}");
@@ -169,49 +193,53 @@ fn a_reader_that_stalls_holds_up_no_run() {
     let folder = Folder::new();
     let (fifo, control) = (text(&folder.path("fifo")), text(&folder.path("control")));
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    let often = ["4", "--stats", "0.01"];
-    let sent = |seconds| wharf(&[&SEND[..], &[seconds, "--stats", "0.01", "--stats-file", &fifo]].concat());
     // No process opens the fifo.
-    assert_eq!(sent("0.2").code, Some(0));
+    let sent = |packets: u64| {
+        let often = ["--stats", "0.01", "--stats-file", &fifo, "--control", &control];
+        let run = Running::start(&[&SEND[..], &often].concat());
+        until_moved(Path::new(&control), packets);
+        run.end()
+    };
+    assert_eq!(sent(1000).code, Some(0));
     // A process has it open, and its pipe is full.
     let mut reader = File::options();
     let mut reader = reader.read(true).write(true).custom_flags(libc::O_NONBLOCK).open(&fifo).unwrap();
     while reader.write(&[b'\n'; 4096]).is_ok() {}
-    let done = sent("1");
+    let done = sent(1000);
     let left_out = |line: &str| line.contains("lines of counters left out");
     assert!(done.code == Some(0) && done.stderr.lines().any(left_out), "{done:?}");
     // Standard output is a pipe that is not read, filled by its first lines: the packets go on, and the summary waits for room.
-    let child =
-        command(&[&SEND[..], &often, &["--json", "-q", "--control", &control]].concat()).spawn().unwrap();
-    let sent = || {
-        let shown = wharf(&["show", &control, "--json"]);
-        (shown.code == Some(0)).then(|| shown.json()["paths"][0]["sent"].as_u64()).flatten()
-    };
-    let began = Instant::now();
-    while sent() <= Some(20_000) {
-        assert!(began.elapsed() < Duration::from_secs(60), "the run is held up");
-        sleep(Duration::from_millis(50));
-    }
+    let often = ["--stats", "0.01", "--json", "-q", "--control", &control];
+    let child = command(&[&SEND[..], &often].concat()).spawn().unwrap();
+    until_moved(Path::new(&control), 10_000);
+    signal(&child, "INT");
     assert!(finish(child).json()["sent"].as_u64() > Some(0));
 }
 
 #[test]
 fn counters_are_notes_of_the_log_one_record_each() {
-    let log = ["1", "--stats", "0.2", "--log", "json"];
-    let child = command(&[&SEND[..], &log].concat()).spawn().unwrap();
-    sleep(Duration::from_millis(500));
-    signal(&child, "USR1");
-    let done = finish(child);
+    let folder = Folder::new();
+    let control = folder.path("control");
+    let log = ["--stats", "0.05", "--log", "json", "--control", &text(&control)];
+    let mut run = Running::start(&[&SEND[..], &log].concat());
+    until_moved(&control, 1);
+    let is_snapshot = |record: &&Value| record["message"].as_str().unwrap().starts_with('{');
+    run.signal("USR1");
+    run.until_lines(4, is_object);
+    eventually(|| {
+        let said = run.said()[1].clone();
+        said.contains("\"message\":\"{").then_some(()).ok_or(said)
+    });
+    let done = run.end();
     let records = objects(&done);
     assert_eq!(records.len(), done.stderr.lines().count(), "{done:?}");
-    assert!(records.len() >= 4 && records.iter().all(|record| record["level"] == "INFO"), "{done:?}");
-    let is_snapshot = |record: &&Value| record["message"].as_str().unwrap().starts_with('{');
+    assert!(records.iter().all(|record| record["level"] == "INFO"), "{done:?}");
     assert_eq!(records.iter().filter(is_snapshot).count(), 1, "{done:?}");
 }
 
 #[test]
 fn standard_output_is_no_file_of_counters() {
-    let done = wharf(&[&SEND[..], &["0.2", "--stats", "0.1", "--stats-file", "-"]].concat());
+    let done = wharf(&[&SEND[..], &["--stats", "0.1", "--stats-file", "-"]].concat());
     assert!(done.code == Some(2) && done.line().contains("standard output has the summary"), "{done:?}");
     assert!(!std::path::Path::new("-").exists());
 }

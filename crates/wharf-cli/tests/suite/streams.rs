@@ -1,11 +1,12 @@
 //! Captures through pipes: `-` and fifos, read and written as they come.
 
+use crate::common::show::{until_at_rest, until_moved, until_path};
 use crate::common::{
-    Done, Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, command, finish, signal, text, wharf,
+    Done, Folder, Running, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, command, eventually, finish, text, wharf,
 };
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The header of a capture: little-endian, microseconds, Ethernet.
 const HEADER: [u8; 24] =
@@ -169,14 +170,13 @@ fn a_signal_ends_the_wait_for_a_stream() {
         &["receive", "--from", "pcap:-", "--json"],
         &["forward", "pcap:-", "null", "--json"],
     ] {
-        let mut child = piped(args);
-        let mut stdin = child.stdin.take().unwrap();
+        let folder = Folder::new();
+        let control = folder.path("control");
+        let mut run = Running::from(piped(&[args, &["--control", &text(&control)]].concat()));
+        let mut stdin = run.child.stdin.take().unwrap();
         stdin.write_all(&[&HEADER[..], &record(60)].concat()).unwrap();
-        std::thread::sleep(Duration::from_millis(400));
-        let began = Instant::now();
-        signal(&child, "INT");
-        let done = finish(child);
-        assert!(began.elapsed() < Duration::from_secs(2), "{args:?}: {:?}", began.elapsed());
+        until_moved(&control, 1);
+        let done = run.end();
         assert_eq!(done.code, Some(0), "{args:?}: {done:?}");
         assert!(done.stdout.contains("\"packets\": 1,"), "{args:?}: {done:?}");
         drop(stdin);
@@ -219,16 +219,12 @@ fn a_reader_that_stalls_holds_up_no_end() {
     let folder = Folder::new();
     let (fifo, reader) = stalled(&folder);
     let to = format!("pcap:{fifo}");
-    let began = Instant::now();
-    let args = ["send", "--size", "60", "--batch", "on", "--seconds", "2", "--to", &to, "--json"];
-    let child = command(&args).spawn().unwrap();
+    let args = ["send", "--size", "60", "--batch", "on", "--seconds", "1h", "--to", &to, "--json"];
+    let mut run = Running::start(&args);
     let mut reader = reader.join().unwrap();
-    let done = finish(child);
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
-    assert_eq!(done.code, Some(1), "{done:?}");
-    for line in ["has completed none of", "its reader takes nothing"] {
-        assert!(done.stderr.contains(line), "{line}: {done:?}");
-    }
+    run.until_said("has completed none of");
+    let done = run.end();
+    assert!(done.code == Some(1) && done.stderr.contains("its reader takes nothing"), "{done:?}");
     let run = done.json();
     let (accepted, sent) = (&run["senders"][0]["packets"], run["sent"].as_u64().unwrap());
     let ended = sent + run["drops"]["total"].as_u64().unwrap() + run["returned"].as_u64().unwrap();
@@ -246,13 +242,12 @@ fn a_signal_ends_a_forwarder_whose_reader_stalls() {
     let (fifo, reader) = stalled(&folder);
     let long = folder.file("long.pcap", &[&HEADER[..], &record(1000).repeat(1000)].concat());
     let (from, to) = (format!("pcap:{long}"), format!("pcap:{fifo}"));
-    let child = command(&["forward", &from, &to, "--json"]).spawn().unwrap();
+    let control = folder.path("control");
+    let run = Running::start(&["forward", &from, &to, "--json", "--control", &text(&control)]);
     let _reader = reader.join().unwrap();
-    std::thread::sleep(Duration::from_millis(1500));
-    let asked = Instant::now();
-    signal(&child, "INT");
-    let done = finish(child);
-    assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
+    // More than 60 of a kilobyte fit into the pipe.
+    until_at_rest(&control, 50);
+    let done = run.end();
     assert!(done.code.is_some() && done.stderr.contains("its reader takes nothing"), "{done:?}");
     assert_eq!(done.json()["directions"][0]["pool"]["out"], 0, "{done:?}");
 }
@@ -279,20 +274,21 @@ fn a_slow_reader_gets_every_frame() {
 #[test]
 fn a_forwarder_says_that_it_drops_while_it_does_and_when_that_is_over() {
     let options = ["--rate", "1mbit", "--qdisc", "fifo:10", "--when-full", "drop-tail", "--json"];
-    let mut child = piped(&[&["forward", "pcap:-", "null"][..], &options].concat());
-    let mut stdin = child.stdin.take().unwrap();
+    let mut run = Running::from(piped(&[&["forward", "pcap:-", "null"][..], &options].concat()));
+    let mut stdin = run.child.stdin.take().unwrap();
     stdin.write_all(&HEADER).unwrap();
-    let mut feed = |records: usize, times: usize| {
-        for _ in 0..times {
+    let mut feed_until_said = |words: &str, records: usize| {
+        eventually(|| {
             stdin.write_all(&record(1000).repeat(records)).unwrap();
             std::thread::sleep(Duration::from_millis(50));
-        }
+            run.said()[1].contains(words).then_some(()).ok_or_else(|| format!("{words}: {:?}", run.said()))
+        });
     };
     // 10 000 a second in place of 125, then 40.
-    feed(500, 24);
-    feed(2, 50);
+    feed_until_said("more comes than leaves", 500);
+    feed_until_said("what comes leaves again", 2);
     drop(stdin);
-    let done = finish(child);
+    let done = run.finish();
     let at = |line| done.stderr.find(line).unwrap_or_else(|| panic!("{line}: {done:?}"));
     assert!(at("more comes than leaves") < at("what comes leaves again"), "{done:?}");
     assert!(done.stderr.contains("`wharf explain drop-tail`"), "{done:?}");
@@ -305,11 +301,11 @@ fn traffic_without_an_end_goes_on_until_a_signal() {
         &["send", "--size", "60", "--rate", "1kpps", "--to", "udp:127.0.0.1:9", "--json", "-q"][..],
         &["send", "--pcap", SAMPLE, "--loop", "0", "--to", "null", "--json", "-q"],
     ] {
-        let mut child = command(args).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(1500));
-        assert_eq!(child.try_wait().unwrap(), None, "{args:?}");
-        signal(&child, "INT");
-        let done = finish(child);
+        let folder = Folder::new();
+        let control = folder.path("control");
+        let run = Running::start(&[args, &["--control", &text(&control)]].concat());
+        until_path(&control, |path| path["packets"].as_u64() > Some(500));
+        let done = run.end();
         assert!(done.json()["packets"].as_u64() > Some(500), "{args:?}: {done:?}");
     }
     // The device is opened first: its error comes, without a privilege another one.
@@ -327,16 +323,15 @@ fn a_signal_ends_the_wait_for_the_header_of_a_capture() {
     let fifo = text(&folder.path("fifo"));
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     for (path, name) in [("-", "INT"), (fifo.as_str(), "TERM")] {
-        let mut child = piped(&["send", "--pcap", path, "--to", "null"]);
-        let stdin = child.stdin.take().unwrap();
-        std::thread::sleep(Duration::from_millis(300));
-        for asks in ["USR1", "USR2"] {
-            signal(&child, asks);
+        let mut run = Running::from(piped(&["send", "--pcap", path, "--to", "null"]));
+        let stdin = run.child.stdin.take().unwrap();
+        for name in ["USR1", "USR2"] {
+            run.signal(name);
         }
         std::thread::sleep(Duration::from_millis(100));
-        assert_eq!(child.try_wait().unwrap(), None, "{path}");
-        signal(&child, name);
-        let done = finish(child);
+        assert!(run.goes_on(), "{path}");
+        run.signal(name);
+        let done = run.finish();
         assert!(done.code == Some(0) && done.line().contains("ended by a signal"), "{path}: {done:?}");
         drop(stdin);
     }

@@ -1,10 +1,11 @@
 //! The verdict under a summary, of runs that are bounded in known ways.
 
-use crate::common::{Folder, PROGRAM, SAMPLE, command, finish, install, signal, text, wharf};
+use crate::common::show::{until_moved, until_path};
+use crate::common::{Folder, PROGRAM, Running, SAMPLE, eventually, finish, install, text, wharf};
 use serde_json::Value;
 use std::process::Stdio;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Runs `wharf ... --json`, and returns its verdict, which the table has, too.
 fn verdict(args: &str) -> Value {
@@ -13,20 +14,29 @@ fn verdict(args: &str) -> Value {
     run.get("verdict").or_else(|| run["directions"][0].get("verdict")).unwrap().clone()
 }
 
+/// Returns the verdict of a run that is bounded so, unless other work has the processors for many runs in a row.
+#[track_caller]
+fn verdict_of(bound: &str, args: &str) -> Option<Value> {
+    for _ in 0..10 {
+        let run = verdict(args);
+        if run["bounded_by"] == bound {
+            return Some(run);
+        }
+        let is_busy = says(&run, "other work ran there") || says(&run, "this process did not run");
+        assert!(run["bounded_by"] == "processor" && is_busy, "{run}");
+    }
+    println!("skipped: other work has the processors");
+    None
+}
+
 fn says(verdict: &Value, words: &str) -> bool {
     verdict["text"].as_array().unwrap().iter().any(|line| line.as_str().unwrap().contains(words))
 }
 
 #[test]
 fn all_as_asked() {
-    // A busy machine may not let a sender run for a while: that one run is not as asked.
-    let mut runs = (0..5).map(|_| verdict("send --size 60 --rate 2kpps --count 1000 --to null"));
-    let run = runs.find(|run| run["bounded_by"] == "rate").expect("one of five runs keeps 2 kpps");
-    assert_eq!(
-        (&run["bounded_by"], &run["loss"], &run["next"]),
-        (&"rate".into(), &Value::Null, &Value::Null),
-        "{run}"
-    );
+    let Some(run) = verdict_of("rate", "send --size 60 --rate 2kpps --count 1000 --to null") else { return };
+    assert_eq!((&run["loss"], &run["next"]), (&Value::Null, &Value::Null), "{run}");
     assert_eq!(run["asked_pps"], 2_000.0);
     assert!(says(&run, "Asked 2.00 kpps, came to") && says(&run, ": as asked."), "{run}");
 }
@@ -48,16 +58,16 @@ fn a_process_that_was_stopped_sends_no_burst_and_is_not_as_asked() {
     let folder = Folder::new();
     let out = text(&folder.path("out.pcap"));
     let to = format!("pcap:{out}");
-    let args = ["send", "--size", "1000", "--rate", "1kpps", "--seconds", "5", "--to", &to, "--json"];
-    let (child, began) = (command(&args).spawn().unwrap(), Instant::now());
-    while std::fs::metadata(&out).map_or(0, |file| file.len()) <= 24 {
-        assert!(began.elapsed() < Duration::from_secs(60));
-        sleep(Duration::from_millis(10));
-    }
-    signal(&child, "STOP");
+    let control = folder.path("control");
+    let args = ["send", "--size", "1000", "--rate", "1kpps", "--seconds", "1h", "--to", &to, "--json"];
+    let run = Running::start(&[&args[..], &["--control", &text(&control)]].concat());
+    until_moved(&control, 1);
+    run.signal("STOP");
     sleep(Duration::from_secs(2));
-    signal(&child, "CONT");
-    let done = finish(child);
+    run.signal("CONT");
+    let sent = until_path(&control, |_| true)["sent"].as_u64().unwrap();
+    until_moved(&control, sent + 500);
+    let done = run.end();
     let (report, stamps) = (done.json(), stamps(&out));
     let process = &report["pauses"]["process"];
     assert!(process["count"].as_u64() >= Some(1), "{report}");
@@ -73,8 +83,12 @@ fn a_process_that_was_stopped_sends_no_burst_and_is_not_as_asked() {
 
 #[test]
 fn a_rate_that_the_device_does_not_take_is_said_to_be_missed_for_that() {
-    let run = verdict("send --size 1000 --rate 100kpps --seconds 0.5 --to wire:rate=20mbit");
-    assert_eq!((&run["bounded_by"], &run["asked_pps"]), (&"device".into(), &100_000.0.into()), "{run}");
+    let Some(run) =
+        verdict_of("device", "send --size 1000 --rate 100kpps --seconds 0.5 --to wire:rate=20mbit")
+    else {
+        return;
+    };
+    assert_eq!(run["asked_pps"], 100_000.0, "{run}");
     assert!(run["came_pps"].as_f64() < Some(3000.0), "{run}");
     assert!(says(&run, "the senders waited") && says(&run, "for the device"), "{run}");
 }
@@ -95,25 +109,30 @@ fn a_rate_that_the_processor_does_not_reach_is_said_to_be_missed_for_that() {
     };
     assert_eq!(run()["next"], Value::Null);
     install("/bin/true", &folder.path("path/wharf-bench"));
-    let run = run();
+    // Other work may have the processors for most of the time.
+    let run = eventually(|| {
+        let run = run();
+        if says(&run, "the sending thread used a processor") { Ok(run) } else { Err(run) }
+    });
     assert_eq!(
         (&run["bounded_by"], &run["next"]),
         (&"processor".into(), &"wharf bench path".into()),
         "{run}"
     );
-    assert!(says(&run, "Asked 5000 Mpps") && says(&run, "the sending thread used a processor"), "{run}");
+    assert!(says(&run, "Asked 5000 Mpps"), "{run}");
 }
 
 #[test]
 fn a_policy_that_drops_is_said_to_drop_for_the_device() {
-    let run = verdict("send --count 20000 --qdisc fifo:16 --to wire:rate=20mbit --when-full drop-tail");
-    assert_eq!(run["bounded_by"], "device", "{run}");
-    assert!(run["loss"]["by_reason"]["drop-tail"].as_u64() > Some(10_000), "{run}");
+    let slow = "send --count 20000 --qdisc fifo:16 --to wire:rate=1mbit,ring=16 --when-full drop-tail";
+    let Some(run) = verdict_of("device", slow) else { return };
+    assert!(run["loss"]["by_reason"]["drop-tail"].as_u64() > Some(1000), "{run}");
     assert_eq!(run["loss"]["packets"], run["loss"]["by_reason"]["drop-tail"], "{run}");
     assert!(run["next"].as_str().unwrap().ends_with("--when-full wait"), "{run}");
     let read = format!("pcap:{SAMPLE}");
-    let run = verdict(&format!("forward {read} null --rate 8mbit --qdisc fifo:1000 --when-full drop-tail"));
-    assert_eq!((&run["bounded_by"], says(&run, "of --rate 8.00 Mbit/s")), (&"rate".into(), true), "{run}");
+    let slow = format!("forward {read} null --rate 8mbit --qdisc fifo:1000 --when-full drop-tail");
+    let Some(run) = verdict_of("rate", &slow) else { return };
+    assert!(says(&run, "of --rate 8.00 Mbit/s"), "{run}");
 }
 
 /// The capture lacks some packets: nothing was dropped by the receiver that reads it.
@@ -136,14 +155,17 @@ fn loss_before_a_receiver_is_not_its_own() {
 #[test]
 fn a_receiver_that_loses_is_told_so_with_the_remedy() {
     let from = "udp:127.0.0.1:0,buffer=4k";
-    let args = ["receive", "--from", from, "--fault", "seed=1,stall=50%:2ms", "--seconds", "1.5", "--json"];
-    let mut child = crate::common::command(&args).spawn().unwrap();
-    let mut listening = String::new();
-    let mut errors = std::io::BufReader::new(child.stderr.take().unwrap());
-    std::io::BufRead::read_line(&mut errors, &mut listening).unwrap();
-    let to = listening.trim().rsplit(' ').next().unwrap();
-    wharf(&["send", "--size", "200", "--rate", "100kpps", "--seconds", "0.5", "--to", to]);
-    let run = crate::common::finish(child).json()["verdict"].clone();
+    let (folder, fault) = (Folder::new(), "seed=1,stall=50%:2ms");
+    let control = folder.path("control");
+    let args = ["receive", "--from", from, "--fault", fault, "--json", "--control", &text(&control)];
+    let mut run = Running::start(&args);
+    let listening = run.until_said("listening on ");
+    let to = listening.rsplit(' ').next().unwrap();
+    let sender =
+        Running::start(&["send", "--size", "200", "--rate", "100kpps", "--seconds", "1h", "--to", to]);
+    until_path(&control, |path| path["drops"]["socket-full"].as_u64() > Some(1000));
+    sender.end();
+    let run = run.end().json()["verdict"].clone();
     assert_eq!(run["bounded_by"], "receiver", "{run}");
     assert!(run["loss"]["by_reason"]["socket-full"].as_u64() > Some(0), "{run}");
     assert!(says(&run, "the receiver was too slow for") && says(&run, "as socket-full"), "{run}");

@@ -164,7 +164,7 @@ fn no_file_is_read_and_written_nor_written_twice() {
     ];
     for (arguments, name) in cases {
         let done = wharf(arguments);
-        let is_told = done.stderr.starts_with(&format!("wharf: {name} ")) && done.stderr.lines().count() == 1;
+        let is_told = done.line().starts_with(&format!("wharf: {name} "));
         assert!(done.code == Some(2) && is_told && done.stderr.contains("the same file"), "{done:?}");
     }
     assert_eq!(std::fs::read(&input).unwrap(), std::fs::read(SAMPLE).unwrap());
@@ -184,7 +184,7 @@ fn a_device_that_completes_nothing_is_given_up_and_every_packet_is_accounted_for
             "wharf: wire: given up: no completion for 500ms, frames in the device: {stays}; {stays} packet"
         );
         assert_eq!(done.code, Some(1), "{done:?}");
-        assert!(done.stderr.starts_with(&given_up) && done.stderr.ends_with(" failed: lost\n"), "{done:?}");
+        assert!(done.line().starts_with(&given_up) && done.line().ends_with(" failed: lost"), "{done:?}");
         let run: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
         assert_eq!(run["faults"]["injected"]["never"], stays);
         assert_eq!((&run["failed"], &run["drops"]["by_reason"]["lost"]), (&stays.into(), &stays.into()));

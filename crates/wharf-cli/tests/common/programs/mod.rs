@@ -1,21 +1,18 @@
 //! Running the program of the package under test, `wharf` or one that it runs, each time with a bound; and what holds for each of them.
-#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(dead_code, unused_imports, reason = "each test file uses a part")]
 
 pub mod manners;
+pub mod running;
 pub mod terminal;
 pub mod threads;
 
+pub use running::{Running, catches, eventually, finish, signal, started, wait};
+
 use serde_json::Value;
-use std::io::Read;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
-/// Far longer than anything here takes, on the slowest machine.
-const BOUND: Duration = Duration::from_secs(120);
 
 /// The program under test.
 pub const PROGRAM: &str = {
@@ -55,22 +52,32 @@ impl Done {
         serde_json::from_str(summary).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Exit code 0, nothing said on standard error, and a summary that adds up. On a busy machine a device may take so long to open
-    /// that the program says so.
+    /// The lines of news on standard error.
+    pub fn news(&self) -> Vec<&str> {
+        self.stderr.lines().filter(|line| is_news(line)).collect()
+    }
+
+    /// Exit code 0, no news on standard error, and a summary that adds up.
     #[track_caller]
     pub fn good_json(&self) -> Value {
-        let mut said = self.stderr.lines().filter(|line| !line.ends_with(": waiting for it to open"));
-        assert_eq!((self.code, said.next()), (Some(0), None), "{}", self.stdout);
+        assert_eq!((self.code, &self.news()[..]), (Some(0), &[][..]), "{}", self.stdout);
         self.json()
     }
 
-    /// The one line on standard error.
+    /// The one line of news on standard error.
     #[track_caller]
     pub fn line(&self) -> &str {
-        let line = self.stderr.strip_suffix('\n').unwrap_or_else(|| panic!("no line: {self:?}"));
-        assert!(!line.contains('\n') && line.starts_with("wharf: "), "one line: {self:?}");
+        let [line] = self.news()[..] else { panic!("one line: {self:?}") };
+        assert!(line.starts_with("wharf: ") && self.stderr.ends_with('\n'), "one line: {self:?}");
         line
     }
+}
+
+/// False for what a busy machine has the program say: something takes long to open, or a thread does not run.
+pub fn is_news(line: &str) -> bool {
+    let waits = [": waiting for it to open", "waiting for the reader of the fifo", "ing the capture"];
+    let pauses = ["this process did not run", "; packets wait", ": it takes packets again, after "];
+    !waits.iter().any(|end| line.ends_with(end)) && !pauses.iter().any(|words| line.contains(words))
 }
 
 pub fn command(args: &[&str]) -> Command {
@@ -84,66 +91,12 @@ pub fn wharf(args: &[&str]) -> Done {
     finish(command(args).spawn().unwrap())
 }
 
-/// Collects what a process prints, and its end.
-pub fn finish(mut child: Child) -> Done {
-    let collect = |source: Option<Box<dyn Read + Send>>| {
-        thread::spawn(move || {
-            let mut text = String::new();
-            source.map(|mut source| source.read_to_string(&mut text)).transpose().unwrap();
-            text
-        })
-    };
-    let stdout = collect(child.stdout.take().map(|out| Box::new(out) as _));
-    let stderr = collect(child.stderr.take().map(|out| Box::new(out) as _));
-    let status = wait(&mut child);
-    Done { code: status.code(), stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
-}
-
-/// Waits for the end of a process, and ends it when it takes too long.
-pub fn wait(child: &mut Child) -> ExitStatus {
-    let began = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        if began.elapsed() > BOUND {
-            child.kill().unwrap();
-            panic!("still running after {BOUND:?}");
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Waits until the program listens to signals. It starts to send before that.
-pub fn started(child: &Child) {
-    for _ in 0..10_000 {
-        if catches(child, 2) && catches(child, 15) {
-            return;
-        }
-        thread::sleep(Duration::from_millis(2));
-    }
-    panic!("does not listen to signals");
-}
-
-/// True if a process has a handler for a signal, by its number (signal(7)).
-pub fn catches(child: &Child, signal: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0) >> (signal - 1) & 1 == 1
-}
-
 /// Asserts that a command line is refused, with these words.
 #[track_caller]
 pub fn assert_wrong(args: &str, what: &str) {
     let done = wharf(&args.split_whitespace().collect::<Vec<_>>());
     assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{args}: {done:?}");
     assert!(done.line().contains(what), "{args}: {done:?}");
-}
-
-/// Sends `signal` ("INT") to a process.
-pub fn signal(child: &Child, signal: &str) {
-    let kill = format!("kill -{signal} {}", child.id());
-    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
 }
 
 /// Copies a program to `path`, by a process of its own: a test beside this one starts processes, and one that has the file open for

@@ -1,10 +1,10 @@
 //! A terminal.
 
-use super::{command, wait, wharf};
+use super::running::Output;
+use super::{Running, command, eventually, wait, wharf};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::{File, OpenOptions};
-use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
@@ -31,8 +31,8 @@ impl Terminal {
             .unwrap();
     }
 
-    /// Runs `wharf` with this as its standard error; `meanwhile` has it to change. Returns all that was shown.
-    pub fn shows(self, args: &[&str], meanwhile: impl FnOnce(&Self)) -> String {
+    /// Runs `wharf` with this as its standard error. Returns all that was shown.
+    pub fn shows(self, args: &[&str], meanwhile: impl FnOnce(&Shown)) -> String {
         let mut command = command(args);
         command.stderr(Stdio::from(self.theirs.try_clone().unwrap()));
         self.shows_of(command, meanwhile)
@@ -45,23 +45,39 @@ impl Terminal {
         self.shows_of(command, |_| {})
     }
 
-    pub fn shows_of(self, mut command: Command, meanwhile: impl FnOnce(&Self)) -> String {
-        let mut child = command.env("TERM", "xterm").spawn().unwrap();
+    pub fn shows_of(self, mut command: Command, meanwhile: impl FnOnce(&Shown)) -> String {
+        let run = Running::of(command.env("TERM", "xterm"));
         // It holds the other side of the terminal, too.
         drop(command);
-        let mut reader = File::from(self.ours.try_clone().unwrap());
-        let reading = std::thread::spawn(move || {
-            let (mut shown, mut bytes) = (Vec::new(), [0; 4096]);
-            // An error: the command has closed its side, and so have we.
-            while let Ok(count @ 1..) = reader.read(&mut bytes) {
-                shown.extend_from_slice(&bytes[..count]);
-            }
-            String::from_utf8(shown).unwrap()
-        });
-        meanwhile(&self);
-        wait(&mut child);
-        drop(self.theirs);
-        reading.join().unwrap()
+        let text = Output::of(File::from(self.ours.try_clone().unwrap()));
+        let mut shown = Shown { terminal: self, run, text };
+        meanwhile(&shown);
+        wait(&mut shown.run.child);
+        drop(shown.terminal);
+        shown.text.all()
+    }
+}
+
+/// A program on a terminal.
+pub struct Shown {
+    pub terminal: Terminal,
+    run: Running,
+    text: Output,
+}
+
+impl Shown {
+    /// Waits until `look` takes a line that the terminal has shown, drawn or kept. Returns what it makes of it.
+    #[track_caller]
+    pub fn until<T>(&self, look: impl Fn(&str) -> Option<T>) -> T {
+        eventually(|| {
+            let text = self.text.so_far();
+            let (drawn, kept) = lines(&text);
+            drawn.iter().chain(&kept).find_map(|line| look(line)).ok_or(text)
+        })
+    }
+
+    pub fn signal(&self, name: &str) {
+        self.run.signal(name);
     }
 }
 
