@@ -9,7 +9,8 @@ use wharf_mem::{Region, Sharers};
 
 /// Queues that share a pool without a word: both directions of a pair.
 const PAIR: u32 = 2;
-/// Eighths of a whole.
+/// Eighths of a discipline's whole part, and of the half at which it has drained.
+pub(super) const HALF: usize = ALL / 2;
 pub(super) const ALL: usize = 8;
 
 /// See the module.
@@ -61,25 +62,21 @@ impl Buffers {
         further
     }
 
-    /// True if the buffers of the discipline's `packets` are more than its part.
+    /// Returns the eighths of the discipline's part that its `packets` take, rounded up: more than [`ALL`] are too
+    /// much, and with [`HALF`] it has drained.
     #[inline]
-    pub(super) fn are_over(&self, packets: usize) -> bool {
-        self.eighths(self.further, packets) > ALL
+    pub(super) fn eighths(&self, packets: usize) -> usize {
+        // A path that is quiet has none.
+        if packets == 0 { 0 } else { self.eighths_with(self.further, packets) }
     }
 
-    /// True if they are at most half its part.
-    pub(super) fn have_drained(&self, packets: usize) -> bool {
-        self.eighths(self.further, packets) <= ALL / 2
-    }
-
-    /// Returns the eighths of its part that all of a discipline's `packets` take together, rounded up.
+    /// Returns those of all parts of a discipline together.
     pub(super) fn eighths_of<'a>(mut all: impl Iterator<Item = &'a Self> + Clone, packets: usize) -> usize {
         let further = all.clone().map(|one| one.further).sum();
-        all.next().map_or(0, |first| first.eighths(further, packets))
+        all.next().map_or(0, |first| first.eighths_with(further, packets))
     }
 
-    #[inline]
-    fn eighths(&self, further: usize, packets: usize) -> usize {
+    fn eighths_with(&self, further: usize, packets: usize) -> usize {
         let sharers = self.sharers.count();
         let held = if sharers > PAIR { further + packets } else { further };
         if held == 0 { 0 } else { (held * sharers.max(PAIR) as usize * ALL).div_ceil(self.most) }

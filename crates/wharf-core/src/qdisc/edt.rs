@@ -8,7 +8,7 @@
 //!
 //! The packets are in a binary heap of a fixed size, so that a packet costs the logarithm of their number.
 
-use super::buffers::Buffers;
+use super::buffers::{ALL, Buffers, HALF};
 use super::fq_codel::FLOWS_MAX;
 use super::registry::{Order, QUEUE_PACKETS_MAX, QdiscKind, QdiscSetup, QdiscSpec};
 use super::store::move_within;
@@ -224,7 +224,7 @@ impl Edt {
     fn is_over(&self) -> Option<&'static str> {
         match self.heap.len() > self.options.limit_packets {
             true => Some(DROP_HEAD),
-            false => self.buffers.are_over(self.heap.len()).then_some(OVERLIMIT),
+            false => (self.buffers.eighths(self.heap.len()) > ALL).then_some(OVERLIMIT),
         }
     }
 }
@@ -275,11 +275,12 @@ impl Qdisc for Edt {
         let (len, limit) = (self.heap.len(), self.options.limit_packets);
         match self.options.when_full {
             WhenFull::DropHead => Backpressure::of_dropping(self.is_over().is_some()),
-            WhenFull::Wait if self.buffers.are_over(len) => Backpressure::of_all(0, false),
-            WhenFull::Wait => {
-                let is_drained = len <= limit / 2 && self.buffers.have_drained(len);
-                Backpressure::of_all(limit.saturating_sub(len), is_drained)
-            }
+            WhenFull::Wait => match self.buffers.eighths(len) {
+                eighths if eighths > ALL => Backpressure::of_all(0, false),
+                eighths => {
+                    Backpressure::of_all(limit.saturating_sub(len), len <= limit / 2 && eighths <= HALF)
+                }
+            },
         }
     }
 

@@ -1,5 +1,6 @@
 //! `fifo`: first in, first out, limited by packets or by bytes (`net/sched/sch_fifo.c`).
 
+use super::buffers::{ALL, HALF};
 use super::registry::{Order, QUEUE_PACKETS, QUEUE_PACKETS_MAX, QdiscKind};
 use super::store::Store;
 use super::{Backpressure, DROP_HEAD, Limit, OVERLIMIT, Qdisc, QdiscContext, WhenFull};
@@ -77,25 +78,26 @@ impl Fifo {
         let is_over_bytes = matches!(self.limit, FifoLimit::Bytes(bytes) if self.store.bytes > bytes);
         match self.len() > self.limit_packets || is_over_bytes {
             true => Some(DROP_HEAD),
-            false => self.is_over_memory().then_some(OVERLIMIT),
+            false => (self.memory_eighths() > ALL).then_some(OVERLIMIT),
         }
     }
 
-    fn is_over_memory(&self) -> bool {
-        self.store.buffers.are_over(self.len())
+    /// Returns the eighths of the memory that it may take.
+    fn memory_eighths(&self) -> usize {
+        self.store.buffers.eighths(self.len())
     }
 
-    fn room(&self) -> usize {
+    fn room(&self, memory_eighths: usize) -> usize {
         match self.limit {
             FifoLimit::Bytes(bytes) if self.store.bytes >= bytes => 0,
-            _ if self.is_over_memory() => 0,
+            _ if memory_eighths > ALL => 0,
             _ => self.limit_packets.saturating_sub(self.len()),
         }
     }
 
-    fn has_drained(&self) -> bool {
+    fn has_drained(&self, memory_eighths: usize) -> bool {
         let is_long = matches!(self.limit, FifoLimit::Bytes(bytes) if self.store.bytes > bytes / 2);
-        self.len() <= self.limit_packets / 2 && !is_long && self.store.buffers.have_drained(self.len())
+        self.len() <= self.limit_packets / 2 && !is_long && memory_eighths <= HALF
     }
 }
 
@@ -130,7 +132,10 @@ impl Qdisc for Fifo {
 
     fn backpressure(&self) -> Backpressure {
         match self.when_full {
-            WhenFull::Wait => Backpressure::of_all(self.room(), self.has_drained()),
+            WhenFull::Wait => {
+                let eighths = self.memory_eighths();
+                Backpressure::of_all(self.room(eighths), self.has_drained(eighths))
+            }
             WhenFull::DropHead => Backpressure::of_dropping(self.is_over().is_some()),
         }
     }

@@ -9,6 +9,7 @@
 //! a quantum each; a queue that was empty goes before those that were not, for one quantum. A super-packet
 //! counts the bytes of all its segments, as `qdisc_pkt_len` does.
 
+use super::buffers::{ALL, HALF};
 use super::codel::{CoDel, CoDelCall, CoDelCounts, CoDelOptions, Standstill};
 use super::flow_list::{Flow, FlowList, On};
 use super::registry::{Order, QUEUE_PACKETS_MAX, QdiscKind, QdiscSetup, QdiscSpec};
@@ -266,8 +267,13 @@ impl FqCodel {
         slab.len() > limit_packets || slab.bytes() > memory_limit_bytes || self.is_over_memory()
     }
 
+    /// Returns the eighths of the memory that it may take.
+    fn memory_eighths(&self) -> usize {
+        self.slab.buffers.eighths(self.slab.len())
+    }
+
     fn is_over_memory(&self) -> bool {
-        self.slab.buffers.are_over(self.slab.len())
+        self.memory_eighths() > ALL
     }
 }
 
@@ -308,13 +314,13 @@ impl Qdisc for FqCodel {
         let (len, bytes) = (self.slab.len(), self.slab.bytes());
         match when_full {
             WhenFull::DropHead => Backpressure::of_dropping(self.is_over()),
-            WhenFull::Wait if bytes >= memory_limit_bytes || self.is_over_memory() => {
-                Backpressure::of_all(0, false)
-            }
             WhenFull::Wait => {
+                let eighths = self.memory_eighths();
+                if bytes >= memory_limit_bytes || eighths > ALL {
+                    return Backpressure::of_all(0, false);
+                }
                 let is_short = len <= limit_packets / 2 && bytes <= memory_limit_bytes / 2;
-                let is_drained = is_short && self.slab.buffers.have_drained(len);
-                Backpressure::of_all(limit_packets.saturating_sub(len), is_drained)
+                Backpressure::of_all(limit_packets.saturating_sub(len), is_short && eighths <= HALF)
             }
         }
     }

@@ -89,7 +89,10 @@ impl Prio {
 
     /// Returns the eighths of the memory that it may take which all bands take.
     fn memory_eighths(&self) -> usize {
-        Buffers::eighths_of(self.bands.iter().map(|band| &band.buffers), self.len())
+        match self.len() {
+            0 => 0,
+            len => Buffers::eighths_of(self.bands.iter().map(|band| &band.buffers), len),
+        }
     }
 
     /// Band 0 may take all of that memory, and each later one a quarter less: bulk holds up nothing urgent.

@@ -103,13 +103,10 @@ fn begin(
     match irq {
         IrqChange::Keep => {}
         IrqChange::Mask => state.engine.device_mut().disarm(),
-        IrqChange::Unmask => {
-            let device = state.engine.device_mut();
-            // What nobody receives is not an event: it cannot be taken.
-            let ignores = receive.is_none() && device.rx().is_some();
-            found.unarmed = !device.arm() && !ignores;
-        }
+        IrqChange::Unmask => found.unarmed = !state.engine.device_mut().arm(),
     }
+    // What nobody receives is not an event: it cannot be taken.
+    found.unarmed = found.unarmed && (receive.is_some() || state.engine.device_mut().rx().is_none());
     if found.blocked {
         state.engine.force_completion();
     }
