@@ -19,8 +19,7 @@
 //! - anything but a regular file. What a path names is looked up before it is
 //!   opened, since opening a fifo waits for its other end.
 //!
-//! A snap length of 0, or beyond [`SNAP_LEN_MAX`], is read as [`SNAP_LEN_MAX`],
-//! as libpcap does. A record longer than the snap length is read whole, as Wireshark
+//! A record longer than the snap length of a pcap file is read whole, as Wireshark
 //! does; libpcap cuts it. A record shorter than its packet (snapped) is not an error:
 //! [`Record::wire_len`] tells, and the caller decides. A record of length 0 is read
 //! like any other, without bytes: it is no frame, and readers of frames skip and
@@ -54,6 +53,7 @@ mod writer;
 
 #[doc(hidden)]
 pub use create::{create_file, spare};
+pub(in crate::pcap) use error::ErrorOnce;
 #[doc(hidden)]
 pub use error::displayed;
 pub use error::{Fault, PcapError};
@@ -202,8 +202,6 @@ impl ByteOrder {
 struct FileHeader {
     resolution: Resolution,
     byte_order: ByteOrder,
-    /// In bytes, from 1 to [`SNAP_LEN_MAX`].
-    snap_len: u32,
 }
 
 /// What a file's writer does in its own way.
@@ -254,9 +252,8 @@ impl FileHeader {
         }
         let packets = Packets::of_field(byte_order.u32_at(bytes, file_field::LINK_TYPE))
             .map_err(|fault| (file_field::LINK_TYPE as u64, fault))?;
-        let snap_len = effective_snap_len(byte_order.u32_at(bytes, file_field::SNAP_LEN));
         let dialect = Dialect { packets, version_minor, more_header_bytes };
-        Ok((Self { resolution, byte_order, snap_len }, dialect))
+        Ok((Self { resolution, byte_order }, dialect))
     }
 
     fn encode(&self) -> [u8; FILE_HEADER_LEN] {
@@ -265,7 +262,7 @@ impl FileHeader {
         put(&mut bytes, file_field::MAGIC, &order.of_u32(self.resolution.magic()));
         put(&mut bytes, file_field::VERSION_MAJOR, &order.of_u16(VERSION.0));
         put(&mut bytes, file_field::VERSION_MINOR, &order.of_u16(VERSION.1));
-        put(&mut bytes, file_field::SNAP_LEN, &order.of_u32(self.snap_len));
+        put(&mut bytes, file_field::SNAP_LEN, &order.of_u32(SNAP_LEN_MAX));
         put(&mut bytes, file_field::LINK_TYPE, &order.of_u32(LINK_TYPE_ETHERNET));
         bytes
     }
@@ -334,10 +331,6 @@ fn recognise(magic: [u8; 4]) -> Option<(Resolution, ByteOrder, usize)> {
         MAGIC_NANOSECONDS => Some((Resolution::Nanoseconds, order, 0)),
         _ => None,
     })
-}
-
-const fn effective_snap_len(stated: u32) -> u32 {
-    if stated == 0 || stated > SNAP_LEN_MAX { SNAP_LEN_MAX } else { stated }
 }
 
 fn check_lengths(captured: u32, wire: u32) -> Result<(), Fault> {

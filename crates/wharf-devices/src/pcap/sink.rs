@@ -1,6 +1,6 @@
 //! `PcapSink`: writes every frame into a capture.
 
-use super::format::{Fault, PcapError, PcapOptions, PcapWriter};
+use super::format::{ErrorOnce, Fault, PcapError, PcapOptions, PcapWriter};
 use super::pipe::{create_stream, end_stream, is_stream, would_block, write_without_waiting};
 use super::{EMPTY, device_error, device_name};
 use crate::host::WallClock;
@@ -42,16 +42,8 @@ pub struct PcapSink<W: Write = File> {
     /// The reader had no room for all of it.
     is_blocked: bool,
     book: TxBook,
-    error: ErrorOnce,
-}
-
-/// The first error of several in a row, for the next reap.
-#[derive(Debug, Default)]
-enum ErrorOnce {
-    #[default]
-    None,
-    Due(DeviceError),
-    Reported,
+    /// For the next reap.
+    error: ErrorOnce<DeviceError>,
 }
 
 impl<W: Write> std::fmt::Debug for PcapSink<W> {
@@ -151,7 +143,7 @@ impl<W: Write> PcapSink<W> {
         match writer.write(time_ns, chunks, frame.len_bytes()) {
             Ok(()) => {
                 let trouble = writer.take_trouble();
-                if matches!(self.error, ErrorOnce::Reported) {
+                if matches!(self.error, ErrorOnce::Told) {
                     self.error = ErrorOnce::None;
                 }
                 trouble.into_iter().for_each(|error| _ = self.note(error));
@@ -164,9 +156,7 @@ impl<W: Write> PcapSink<W> {
     #[cold]
     fn note(&mut self, error: PcapError) -> &'static str {
         let reason = reason_of(&error);
-        if matches!(self.error, ErrorOnce::None) {
-            self.error = ErrorOnce::Due(device_error(&self.name, error));
-        }
+        self.error.note(device_error(&self.name, error));
         reason
     }
 }
@@ -271,13 +261,7 @@ impl<W: Write + Send> TxDevice for PcapSink<W> {
         if !self.is_blocked || self.writer.is_none() {
             self.book.reap(budget, into);
         }
-        match std::mem::replace(&mut self.error, ErrorOnce::Reported) {
-            ErrorOnce::Due(error) => Err(error),
-            other => {
-                self.error = other;
-                Ok(())
-            }
-        }
+        self.error.take().map_or(Ok(()), Err)
     }
 
     fn outstanding(&self) -> usize {

@@ -129,8 +129,6 @@ fn snap_length_0_or_huge_is_none() {
     for snap_len in [0, 262_145, u32::MAX] {
         let capture = Capture::with_header(0xa1b2_c3d4, snap_len, 1).packet(262_144);
         assert_eq!(parse_bytes(&capture.0).unwrap(), 1);
-        let reader = PcapReader::new(Cursor::new(&capture.0), "x.pcap").unwrap();
-        assert_eq!(reader.snap_len(), SNAP_LEN_MAX);
     }
 }
 

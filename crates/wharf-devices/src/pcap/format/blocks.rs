@@ -2,7 +2,7 @@
 //! what the interface has dropped. Layout: see `ng`.
 
 use super::ng::{BYTE_ORDER_MAGIC, ENHANCED_PACKET, INTERFACE, OPTION_END, SECTION};
-use super::{ByteOrder, FileHeader, LINK_TYPE_ETHERNET, RecordHeader, Resolution};
+use super::{ByteOrder, FileHeader, LINK_TYPE_ETHERNET, RecordHeader, Resolution, SNAP_LEN_MAX};
 
 const STATISTICS: u32 = 5;
 /// Bytes of a packet's block before its data: kind, length, interface, time and both lengths.
@@ -31,7 +31,7 @@ pub(super) fn head(header: &FileHeader, interface: &str) -> Vec<u8> {
     });
     block(&mut bytes, order, INTERFACE, |bytes| {
         bytes.extend([order.of_u16(LINK_TYPE_ETHERNET as u16), order.of_u16(0)].concat());
-        bytes.extend(order.of_u32(header.snap_len));
+        bytes.extend(order.of_u32(SNAP_LEN_MAX));
         option(bytes, order, code::INTERFACE_NAME, interface.as_bytes());
         let digits = if header.resolution == Resolution::Nanoseconds { 9 } else { 6 };
         option(bytes, order, code::RESOLUTION, &[digits]);

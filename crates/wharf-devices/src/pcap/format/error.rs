@@ -172,6 +172,35 @@ const fn hint(magic: [u8; 4]) -> &'static str {
     }
 }
 
+/// The first error of several in a row: told once.
+#[derive(Debug, Default)]
+pub(in crate::pcap) enum ErrorOnce<E> {
+    #[default]
+    None,
+    Due(E),
+    Told,
+}
+
+impl<E> ErrorOnce<E> {
+    /// Notes an error, unless another one came before.
+    pub(in crate::pcap) fn note(&mut self, error: E) {
+        if matches!(self, Self::None) {
+            *self = Self::Due(error);
+        }
+    }
+
+    /// Returns the error, once.
+    pub(in crate::pcap) fn take(&mut self) -> Option<E> {
+        if !matches!(self, Self::Due(_)) {
+            return None;
+        }
+        match std::mem::replace(self, Self::Told) {
+            Self::Due(error) => Some(error),
+            Self::None | Self::Told => None,
+        }
+    }
+}
+
 /// The link types that captures of today have, by the registry's numbers.
 const fn link_name(link_type: u32) -> &'static str {
     match link_type {

@@ -3,7 +3,7 @@
 use super::blocks::PACKET_HEADER_BYTES;
 use super::ng::ENHANCED_PACKET;
 use super::rotation::Rotation;
-use super::{ByteOrder, RECORD_HEADER_LEN, Resolution, SNAP_LEN_MAX, captured_len};
+use super::{ByteOrder, RECORD_HEADER_LEN, Resolution, captured_len};
 use std::path::Path;
 
 /// The format of a capture to be written.
@@ -37,18 +37,15 @@ pub struct PcapOptions {
     pub resolution: Resolution,
     /// The byte order of the headers.
     pub byte_order: ByteOrder,
-    /// Bytes of a packet that are kept. 0, and more than [`SNAP_LEN_MAX`], mean
-    /// [`SNAP_LEN_MAX`].
-    pub snap_len: u32,
 }
 
 impl Default for PcapOptions {
     /// Nanoseconds, because a fast link carries several packets in a microsecond;
     /// little-endian on every machine, so that the same packets make the same
-    /// file; whole packets.
+    /// file.
     fn default() -> Self {
         let (resolution, byte_order) = (Resolution::Nanoseconds, ByteOrder::Little);
-        Self { format: None, rotation: None, resolution, byte_order, snap_len: SNAP_LEN_MAX }
+        Self { format: None, rotation: None, resolution, byte_order }
     }
 }
 

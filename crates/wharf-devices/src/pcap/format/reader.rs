@@ -9,7 +9,7 @@ use super::input::Input;
 use super::ng::{self, Section};
 use super::{
     ByteOrder, Dialect, FILE_HEADER_LEN, Fault, FileHeader, Framing, Macs, PcapError, RECORD_HEADER_LEN,
-    Record, RecordHeader, Resolution, SNAP_LEN_MAX, file_field,
+    Record, RecordHeader, file_field,
 };
 
 const READ_BUFFER_BYTES: usize = 64 * 1024;
@@ -133,27 +133,6 @@ impl<R: Read> PcapReader<R> {
     #[must_use]
     pub const fn record_offset_bytes(&self) -> u64 {
         self.input.record_offset_bytes
-    }
-
-    /// The longest record the file may hold, in bytes: the bound that a pcap file states, or
-    /// [`SNAP_LEN_MAX`] if it states 0 or more than that. In a pcapng file each
-    /// interface states its own, so there too it is [`SNAP_LEN_MAX`].
-    #[must_use]
-    pub const fn snap_len(&self) -> u32 {
-        match &self.format {
-            Format::Classic(header, _) => header.snap_len,
-            Format::Ng(_) => SNAP_LEN_MAX,
-        }
-    }
-
-    /// The unit in which the file counts a second's fractions; nanoseconds for a
-    /// pcapng file, where each interface has a unit of its own.
-    #[must_use]
-    pub const fn resolution(&self) -> Resolution {
-        match &self.format {
-            Format::Classic(header, _) => header.resolution,
-            Format::Ng(_) => Resolution::Nanoseconds,
-        }
     }
 
     /// The byte order of the file's headers; of a pcapng file, the present section's.

@@ -10,7 +10,7 @@ use super::blocks;
 use super::error::displayed;
 use super::options::{FileFormat, PcapOptions, header_bytes, records_in};
 use super::rotation::Turns;
-use super::{Fault, FileHeader, PcapError, RecordHeader, effective_snap_len};
+use super::{ErrorOnce, Fault, FileHeader, PcapError, RecordHeader, SNAP_LEN_MAX};
 
 /// Records are gathered up to this length before they are written.
 const WRITE_BUFFER_BYTES: usize = 64 * 1024;
@@ -67,16 +67,7 @@ pub struct PcapWriter<W: Write = File> {
     turns: Option<Turns>,
     turn: fn(&mut Self, u64),
     /// Why it does not go on in the next.
-    trouble: Trouble,
-}
-
-/// Why a capture does not go on in another file: told once.
-#[derive(Debug, Default)]
-enum Trouble {
-    #[default]
-    None,
-    Due(PcapError),
-    Told,
+    trouble: ErrorOnce<PcapError>,
 }
 
 impl<W: Write> PcapWriter<W> {
@@ -91,9 +82,9 @@ impl<W: Write> PcapWriter<W> {
     }
 
     fn new_of(sink: W, name: &str, options: PcapOptions, interface: &str) -> Result<Self, PcapError> {
-        let PcapOptions { format, resolution, byte_order, snap_len, .. } = options;
+        let PcapOptions { format, resolution, byte_order, .. } = options;
         let format = format.unwrap_or_else(|| FileFormat::of(name));
-        let header = FileHeader { resolution, byte_order, snap_len: effective_snap_len(snap_len) };
+        let header = FileHeader { resolution, byte_order };
         let head = match format {
             FileFormat::Pcap => header.encode().to_vec(),
             FileFormat::Pcapng => blocks::head(&header, interface),
@@ -118,7 +109,7 @@ impl<W: Write> PcapWriter<W> {
             has_ended: false,
             turns: None,
             turn: |_, _| (),
-            trouble: Trouble::None,
+            trouble: ErrorOnce::None,
         };
         writer.write_pending()?; // now, so that a full disk shows at once
         Ok(writer)
@@ -170,7 +161,7 @@ impl<W: Write> PcapWriter<W> {
         &mut self, ts_ns: u64, chunks: impl IntoIterator<Item = &'a [u8]>, wire_len: u32,
     ) -> Result<(), Fault> {
         let start = self.pending.len();
-        let mut room_bytes = self.header.snap_len as usize;
+        let mut room_bytes = SNAP_LEN_MAX as usize;
         let mut given_bytes: usize = 0;
         let header_bytes = header_bytes(self.format);
         self.pending.resize(start + header_bytes, 0);
@@ -184,7 +175,7 @@ impl<W: Write> PcapWriter<W> {
         if given_len > wire_len {
             return Err(Fault::RecordOverWire { captured: given_len, wire: wire_len });
         }
-        let captured_len = given_len.min(self.header.snap_len);
+        let captured_len = given_len.min(SNAP_LEN_MAX);
         let record = RecordHeader { ts_ns, captured_len, wire_len };
         let classic = record.encode(&self.header);
         let at = start..start + header_bytes;
@@ -283,13 +274,7 @@ impl<W: Write> PcapWriter<W> {
     /// Returns why it does not go on in the next file, once.
     #[doc(hidden)]
     pub fn take_trouble(&mut self) -> Option<PcapError> {
-        if !matches!(self.trouble, Trouble::Due(_)) {
-            return None;
-        }
-        match std::mem::replace(&mut self.trouble, Trouble::Told) {
-            Trouble::Due(error) => Some(error),
-            Trouble::None | Trouble::Told => None,
-        }
+        self.trouble.take()
     }
 
     /// Returns the number of records that are not in the file, or not whole.

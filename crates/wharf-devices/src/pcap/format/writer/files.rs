@@ -3,7 +3,7 @@
 use std::fs::{File, Metadata};
 use std::path::Path;
 
-use super::{INTERFACE, PcapWriter, Trouble};
+use super::{ErrorOnce, INTERFACE, PcapWriter};
 use crate::pcap::format::create::{create_file, empty, open_file};
 use crate::pcap::format::error::displayed;
 use crate::pcap::format::rotation::{Next, Turns};
@@ -51,12 +51,10 @@ impl PcapWriter {
         let next = turns.next(ts_ns);
         let turned = self.go_on(next);
         match turned {
-            Ok(()) => self.trouble = Trouble::None,
+            Ok(()) => self.trouble = ErrorOnce::None,
             Err(error) => {
                 self.turns.iter_mut().for_each(|turns| turns.put_off(ts_ns));
-                if matches!(self.trouble, Trouble::None) {
-                    self.trouble = Trouble::Due(error);
-                }
+                self.trouble.note(error);
             }
         }
     }
