@@ -57,7 +57,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
             let (pcap, pcapng) = (Some(FileFormat::Pcap), Some(FileFormat::Pcapng));
             let format = spec.choice("format", [("auto", None), ("pcap", pcap), ("pcapng", pcapng)]);
             let rotation = Rotation::of(options)?;
-            let options = PcapOptions { format, rotation, resolution, byte_order, ..PcapOptions::default() };
+            let options = PcapOptions { format, rotation, resolution, byte_order };
             Opened::tx(PcapSink::create(path, options)?)
         }
         Direction::Receive => {
