@@ -61,14 +61,17 @@ trial() { # CONFIGURATION
   answer =ready
   guest_interface
   guest_starts iperf listening iperf3 -s --forceflush
-  streams
-  start load "" iperf3 -c $far --bidir -b 10M -t 10000 --forceflush
+  streams 200
+  start load "" iperf3 -c $far --bidir -b 2M -t 10000 --forceflush
   load=$pid
   sleep 3
   for ((round = 0; round < times; round++)); do
     journey 0 1
     journey 1 0
   done
+  # Both ways TCP has moved bytes within the last seconds.
+  sleep 5
+  [ "$(tail -n 8 "$out/load.json" | grep -c '\[.X-C\].*[1-9][0-9.]* .bits/sec')" -gt 0 ] || die "TCP stands: $(tail -n 8 "$out/load.json")"
   stop load "$load" INT
   settle
   halt
@@ -76,6 +79,7 @@ trial() { # CONFIGURATION
     stop "wharf$at" "${wharfs[$at]}" TERM
     holds "wharf$at" 'all(one["pool"]["out"] == 0 for one in wharf'$at'["directions"])'
   done
+  ip -n $b -j -s link >"$out/links.json"
   ip -n $b link del br0
   python3 tests/guest/migrations.py "$1" "$out" || failed=1
 }

@@ -1,6 +1,5 @@
 """The account of numbered streams over a back end that was killed time after time: `restarts.py NAME FOLDER STUCK SECONDS` prints a row
-of the table, and ends with 1 if something is not as it must be; without arguments it prints the head.
-`restarts.py FILE SECONDS` waits until packets go both ways by the counters that the file has, and ends with 1 if none do so long."""
+of the table, and ends with 1 if something is not as it must be; without arguments it prints the head."""
 import datetime
 import glob
 import json
@@ -84,21 +83,9 @@ def account(name, folder, stuck, seconds):
     return bool(twice or changed or pool or stuck or losses[0][3] or losses[1][3])
 
 
-def goes_on(path, seconds):
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        lines = open(path).read().splitlines() if os.path.exists(path) else []
-        if any(line.endswith("}") and all(one["sent"] > 20 for one in json.loads(line)["paths"]) for line in lines[-2:]):
-            return True
-        time.sleep(0.05)
-    return False
-
-
 if __name__ == "__main__":
     if len(sys.argv) == 1:
         print(HEAD)
-    elif len(sys.argv) == 3:
-        sys.exit(not goes_on(sys.argv[1], float(sys.argv[2])))
     else:
         name, folder, stuck, seconds = sys.argv[1:]
         sys.exit(account(name, folder, int(stuck), seconds))

@@ -27,9 +27,9 @@ guest_gives() { # FILE
   ended carry "$receiver"
 }
 
-# streams: starts numbered packets both ways, two flows for each pair. What arrives is written to captures.
+# streams PPS: starts numbered packets both ways, so many a second, two flows for each pair. What arrives is written to captures.
 streams() {
-  local flow rate=$((1000 / (2 * pairs)))pps tool=wharf place=/tmp
+  local flow rate=$(($1 / (2 * pairs)))pps tool=wharf place=/tmp
   [ "$driver" = guest ] || { tool=$wharf place=$out; }
   start near_got "listening on" "$wharf" receive --from udp:$near:9000 --pcap "$out/near.pcap" --json
   near_got=$pid senders=()
@@ -50,4 +50,5 @@ settle() { # ends the streams, the senders first
   stop near_got "$near_got" INT
   "${driver}_interrupts" far_got
   "${driver}_gives" far.pcap
+  "${driver}_gives" far_got.json
 }
