@@ -48,8 +48,9 @@ class Direction:
             numbers.setdefault(number, times)
 
     def back(self, up, until):
-        """When the last of the flows went on, after `up`; infinity if one did not."""
-        return max(min((at for _, at in numbers.values() if up <= at < until), default=float("inf")) for numbers in self.flows.values())
+        """When the last of the flows that had begun went on, after `up`; infinity if one did not."""
+        begun = [times for times in (sorted(at for _, at in numbers.values()) for numbers in self.flows.values()) if times[0] < up]
+        return max((min((at for at in times if up <= at < until), default=float("inf")) for times in begun), default=float("inf"))
 
     def lost(self):
         """The times at which packets were sent that did not arrive."""

@@ -35,8 +35,8 @@ streams() {
   near_got=$pid senders=()
   "${driver}_starts" far_got "listening on" "$tool" receive --from udp:$far:9000 --pcap "$place/far.pcap" --json
   for flow in $(seq $((2 * pairs))); do
-    start near_sent "" "$wharf" send --to udp:$far:9000 --imix --rate "$rate" --json
-    senders+=("$pid")
+    start "near_sent$flow" "" "$wharf" send --to udp:$far:9000 --imix --rate "$rate" --json
+    senders[$flow]=$pid
     "${driver}_starts" "far_sent$flow" "" "$tool" send --to udp:$near:9000 --imix --rate "$rate" --json
   done
 }
@@ -44,8 +44,11 @@ streams() {
 settle() { # ends the streams, the senders first
   local flow
   mark end
-  for flow in "${senders[@]}"; do stop near_sent "$flow" INT; done
-  for flow in $(seq $((2 * pairs))); do "${driver}_interrupts" "far_sent$flow"; done
+  for flow in $(seq $((2 * pairs))); do
+    stop "near_sent$flow" "${senders[$flow]}" INT
+    [ $code -eq 0 ] || die "near_sent$flow ended by itself: $(cat "$out/near_sent$flow.err")"
+    "${driver}_interrupts" "far_sent$flow"
+  done
   sleep 1
   stop near_got "$near_got" INT
   "${driver}_interrupts" far_got
