@@ -8,13 +8,10 @@
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
-. tests/guest/console.sh
-. tests/nics/boot.sh
+. tests/guest-rig.sh
 rounds=${1:-3} seconds=${2:-2}
 shift $(($# < 2 ? $# : 2))
-cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}/nics
-tests/nics/fetch.sh "$cache" || die "no kernel for the guest"
-tests/nics/image.sh "$cache" "$wharf" "$out/initrd.gz" || die "no initial file system"
+guest_image
 
 # Each adapter on a hub of its own.
 adapters() { # KIND

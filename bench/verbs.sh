@@ -6,7 +6,7 @@
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
-. tests/guest/console.sh
+. tests/guest-rig.sh
 . tests/nics/parts.sh
 . tests/verbs/boot.sh
 rounds=${1:-5} seconds=${2:-4}

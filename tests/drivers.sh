@@ -9,12 +9,9 @@ set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 needs=(-p wharf-lab-cli --bin wharf-lab)
 . tests/rig.sh
-. tests/guest/console.sh
-. tests/nics/boot.sh
+. tests/guest-rig.sh
 . tests/drivers/parts.sh
-cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}/nics
-tests/nics/fetch.sh "$cache" || { code=$?; [ $code -eq 77 ] && exit 77; die "no kernel for the guest"; }
-TOOLS="$(dirname "$wharf")/wharf-lab" tests/nics/image.sh "$cache" "$wharf" "$out/initrd.gz" || die "no initial file system"
+TOOLS="$(dirname "$wharf")/wharf-lab" guest_image
 
 # adapters MODEL: prints QEMU's options for four of them, of which the first two are wired to the last two. A wire is a
 # stream: one of datagrams, or a hub, now and then loses or overtakes a frame that waits for a receiver's buffers.

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# A real Linux guest whose network is `wharf forward vhost-user:SOCKET tap:NAME`: Debian's cloud kernel with busybox, under
-# QEMU without hardware acceleration. With split and packed rings, one queue pair and two: pings, 64 MiB both ways with
+# A real Linux guest whose network is `wharf forward vhost-user:SOCKET tap:NAME`, under QEMU without hardware acceleration: with
+# split and packed rings, one queue pair (in this machine's QEMU) and two (in that of tests/nics.sh): pings, 64 MiB both ways with
 # equal sums, the interface switched off and on, its driver unbound and bound, wharf killed and restarted. Then the effect
-# of NAPI on the guest's transmit side. Needs root. Leaves nothing behind but the kernel, which is kept in
-# WHARF_GUEST_CACHE (~/.cache/wharf-guest). Usage: tests/guest.sh [network|napi]...; PACKED=on|off and PAIRS=N pick among the networks
+# of NAPI on the guest's transmit side. Needs root. Ends with 77, and its reason, where the kernel is not to be had
+# (tests/nics/fetch.sh). Usage: tests/guest.sh [network|napi]...; PACKED=on|off and PAIRS=N pick among the networks
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
-. tests/guest/console.sh
-cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}
-tests/guest/image.sh "$cache" || die "no kernel for the guest"
+. tests/guest-rig.sh
+guest_image
 host=10.77.0.1 inside=10.77.0.2
 
 space $b
@@ -24,21 +23,12 @@ forward() { # PAIRS [MORE KEYS]: starts wharf; its process is $wharf_pid
   ip -n $b link set w0 up || die "the tap stays down"
 }
 
-# boot PACKED PAIRS [NAPI]: starts the guest, process $qemu, and waits for its console. The guest has no MSI-X: QEMU 7.2
-# crashes with it under vhost-user without hardware acceleration.
+# boot PACKED PAIRS [NAPI]: starts the guest. It has no MSI-X: QEMU 7.2 crashes with it under vhost-user without hardware acceleration.
 boot() {
-  rm -f "$out"/console.*
-  mkfifo "$out/console.in" "$out/console.out"
-  qemu-system-x86_64 -machine q35,accel=tcg,memory-backend=m -m 256 -smp 2 -nodefaults -display none -no-reboot \
-    -object memory-backend-memfd,id=m,size=256M,share=on \
-    -chardev pipe,id=c,path="$out/console" -serial chardev:c -kernel "$cache/vmlinuz" -initrd "$cache/initrd.gz" \
-    -append "console=ttyS0 quiet panic=-1 napi_tx=${3:-1}" \
-    -chardev socket,id=v,path="$out/vm.sock",reconnect=1 -netdev vhost-user,id=n,chardev=v,queues="$2" \
-    -device virtio-net-pci,netdev=n,packed="$1",mq=on,vectors=0 2>"$out/qemu.err" &
-  qemu=$!
-  started+=("$qemu")
-  exec 4<>"$out/console.out" 3<>"$out/console.in"
-  answer =ready
+  local packed=$1 pairs=$2 vectors=0 emulator=""
+  [ "$pairs" -gt 1 ] || emulator=qemu-system-x86_64
+  # shellcheck disable=SC2046
+  start_guest "adapter=virtio_net napi_tx=${3:-1}" $(card vm.sock)
   guest "ip addr add $inside/24 dev eth0 && ip link set eth0 up" || die "the guest has no interface"
 }
 
@@ -64,12 +54,6 @@ carry() {
   ended carry "$receiver"
   [ $code -eq 0 ] || die "nothing comes from the guest"
   [ "$(md5sum <"$out/back")" = "$want" ] || die "another file came from the guest"
-}
-
-halt() {
-  printf 'poweroff -f\n' >&3
-  ended guest "$qemu"
-  exec 3>&- 4>&-
 }
 
 finish() { # ends wharf, whose account must be whole

@@ -6,10 +6,7 @@
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
-. tests/guest/console.sh
-. tests/nics/boot.sh
-cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}/nics
-tests/nics/fetch.sh "$cache" || { code=$?; [ $code -eq 77 ] && exit 77; die "no kernel for the guest"; }
+. tests/guest-rig.sh
 # built CRATE TEST: the program of a crate's tests, in $out.
 built() {
   local program
@@ -18,7 +15,7 @@ built() {
 }
 built wharf-net kernel
 built wharf-route routed
-TOOLS="$out/wharf-net-tests $out/wharf-route-tests" tests/nics/image.sh "$cache" "$wharf" "$out/initrd.gz" || die "no initial file system"
+TOOLS="$out/wharf-net-tests $out/wharf-route-tests" guest_image
 patience=${PATIENCE:-600} pps=${WHARF_ROUTED_PPS:-500}
 # The modules of VXLAN come with those of RDMA.
 start_guest adapter=rdma -machine q35

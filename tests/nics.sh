@@ -7,13 +7,10 @@
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
-. tests/guest/console.sh
-. tests/nics/boot.sh
+. tests/guest-rig.sh
 . tests/nics/parts.sh
 . tests/doctor/in_guest.sh
-cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}/nics
-tests/nics/fetch.sh "$cache" || { code=$?; [ $code -eq 77 ] && exit 77; die "no kernel for the guest"; }
-tests/nics/image.sh "$cache" "$wharf" "$out/initrd.gz" || die "no initial file system"
+guest_image
 
 # adapters NAME: prints QEMU's options for four of them, of which the first two are wired to the last two. A wire is a pair of datagram
 # sockets: a hub of QEMU lets frames overtake those that wait for a receiver's buffers.
@@ -37,6 +34,7 @@ adapters() {
 
 # boot ADAPTER: starts the guest.
 boot() {
+  rm -f "$out"/wire*
   # shellcheck disable=SC2046
   start_guest "hugepages=160 adapter=${1%-plain}" -machine q35 $(adapters "$1")
   guest wire || die "$1: no interfaces: $reply"

@@ -5,7 +5,7 @@
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
-. tests/guest/console.sh
+. tests/guest-rig.sh
 . tests/nics/parts.sh
 . tests/verbs/parts.sh
 . tests/verbs/boot.sh

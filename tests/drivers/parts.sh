@@ -26,8 +26,6 @@ report() {
 # macs FROM TO: prints --mac for frames between two of the adapters, by their numbers.
 macs() { echo "--mac 02:00:00:00:00:1$1,02:00:00:00:00:1$2"; }
 
-qmp() { python3 tests/drivers/qmp.py "$out/qmp" "$@" >"$out/qmp.json" || die "QEMU: $* $(cat "$out/qmp.json")"; }
-
 # no_faults: the kernel has no complaint, the IOMMU's above all.
 no_faults() {
   guest "dmesg | grep -E 'DMAR: .*(fault|DMA Read|DMA Write)|BUG|WARNING|Oops|Call Trace|hung'"

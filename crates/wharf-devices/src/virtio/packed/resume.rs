@@ -4,7 +4,9 @@
 //! left; the driver's memory was 0 to begin with (virtio 1.2, section 4.1.5.1.3). Goal: the right position,
 //! or none.
 
-use super::{Cursor, Event, PackedDevice, TELL_AT, USED, available, turn, used};
+use super::plain::descriptor;
+use super::{AVAILABLE, Cursor, Event, PackedDevice, TELL_AT, USED, available, turn, used};
+use crate::virtio::descriptor::NEXT;
 use crate::virtio::{Chain, DeviceRing, Memory, Options, Place, RingError, SIZE_MAX, Token};
 
 /// A position outside every ring but the longest.
@@ -152,15 +154,43 @@ fn turn_at(place: &Place, index: u16) -> u16 {
 /// Each descriptor's USED flag is that of the device's last round over it, whichever side wrote it last: a
 /// driver that means to go on there writes the opposite of its own round. So the flag changes at most once on
 /// the way through the ring, at the device's position; see `PackedDevice::mark`. A device that ended while it
-/// published has left a hole there. True if it did not: a device of another type may leave the same in a
+/// published has left a hole there. True unless a device of another type may have left the same in a
 /// chain.
 fn from_flags(place: &Place) -> Option<(Cursor, bool)> {
     let is_used = |index: u16| turn_at(place, index) & USED != 0;
     let in_hole = || {
         let hole = hole(place)?;
-        change(place.size, |index| is_used(index) != (index == hole.index)).map(|_| (hole, false))
+        change(place.size, |index| is_used(index) != (index == hole.index)).map(|_| hole)
     };
-    change(place.size, is_used).map(|cursor| (cursor, true)).or_else(in_hole)
+    let beside_used = || in_hole().or_else(|| before_others(place));
+    let is_sure = |cursor| (cursor, !may_be_rest(place, cursor));
+    change(place.size, is_used).map(|cursor| (cursor, true)).or_else(|| beside_used().map(is_sure))
+}
+
+/// Returns the position of a device behind which another one used buffers. QEMU, whose back end has gone,
+/// drops what the driver adds, from a position of its own on. The AVAIL flag changes at the driver's
+/// position: of the buffers before it, the first one that is available is the device's next.
+fn before_others(place: &Place) -> Option<Cursor> {
+    let driver = change(place.size, |index| turn_at(place, index) & AVAILABLE != 0)?;
+    let mut all = (1..=place.size).rev().map(|count| driver.back(count, place.size));
+    all.find(|&cursor| is_due(place, cursor))
+}
+
+fn is_due(place: &Place, cursor: Cursor) -> bool {
+    turn_at(place, cursor.index) == available(cursor.wrap)
+}
+
+/// True if what is available at `cursor` may be the rest of a used chain, of which a device of another type
+/// has marked the first descriptor alone.
+fn may_be_rest(place: &Place, cursor: Cursor) -> bool {
+    let part = |cursor: Cursor| {
+        let record = &place.descriptors.all()[cursor.at()];
+        descriptor(record, u64::from_le(record.load_second()))
+    };
+    let next = |at: &Cursor| (part(*at).flags & NEXT != 0).then(|| at.advanced(1, place.size));
+    let last = std::iter::successors(Some(cursor), next).take(place.size.into()).last().unwrap_or(cursor);
+    part(last).next_or_id == part(cursor.back(1, place.size)).next_or_id
+        && !is_due(place, last.advanced(1, place.size))
 }
 
 /// Returns the position at which the flag changes, if there is one at most.

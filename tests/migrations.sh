@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# A running guest moves between two QEMUs, whose network cards are two wharfs of this machine, there and back, time after time. Both TAPs
+# are ports of one bridge. Numbered streams go both ways, and TCP. A table has by configuration: the downtime as QEMU says it; packets
+# that came twice or changed; those lost that were sent while the guest stood still, and others, which are a fault.
+# Needs root. Ends with 77, and its reason, where kernel and QEMU are not to be had (tests/nics/fetch.sh).
+# Usage: tests/migrations.sh [LAYOUT-PAIRS]..., such as split-1; TIMES is the number of journeys there and back
+set -u -o pipefail
+cd "$(dirname "$0")/.." || exit 1
+. tests/rig.sh
+. tests/guest-rig.sh
+. tests/guest/streams.sh
+times=${TIMES:-5} driver=guest
+guest_image
+
+# embark AT OPTIONS...: starts QEMU of place AT (0 or 1).
+embark() {
+  local at=$1 name
+  shift
+  for name in qmp events; do rm -f "$out/$name.$at"; done
+  # shellcheck disable=SC2046
+  launch_guest "place$at" "adapter=virtio_net no_timer_check" -qmp "unix:$out/qmp.$at,server=on,wait=off" \
+    -qmp "unix:$out/events.$at,server=on,wait=off" $(card "vm.$at") "$@"
+  for _ in $(seq 200); do [ -S "$out/events.$at" ] && break; sleep 0.05; done
+  python3 tests/guest/qmp.py "$out/events.$at" events STOP RESUME >>"$out/stops" &
+  started+=($!)
+}
+
+# journey FROM TO: moves the guest, and ends QEMU where it was.
+journey() {
+  local before=$qemu
+  embark "$2" -incoming "unix:$out/journey"
+  monitor=$out/qmp.$1
+  for _ in $(seq 200); do [ -S "$out/journey" ] && break; sleep 0.05; done
+  qmp migrate "uri=unix:$out/journey"
+  for _ in $(seq 600); do
+    qmp query-migrate
+    grep -qE '"status": "(completed|failed)"' "$out/qmp.json" && break
+    sleep 0.1
+  done
+  grep -q '"status": "completed"' "$out/qmp.json" || die "no migration: $(cat "$out/qmp.json" "$out"/place*.err)"
+  cat "$out/qmp.json" >>"$out/journeys"
+  kill -9 "$before" && wait "$before" 2>/dev/null
+  rm -f "$out/journey"
+  attach "place$2"
+  sleep 1
+}
+
+trial() { # CONFIGURATION
+  local at round load
+  pairs=${1#*-} packed=off
+  [ "${1%-*}" = split ] || packed=on
+  rm -f "$out"/{marks,stops,journeys}
+  ip -n $b link add br0 type bridge forward_delay 0 && interface $b br0 02:00:00:00:00:01 $near 02:00:00:00:00:02 $far
+  for at in 0 1; do
+    start "wharf$at" forwarding "$wharf" forward "vhost-user:$out/vm.$at,queues=$pairs" "tap:w$at,persist=on" --json
+    wharfs[$at]=$pid
+    ip -n $b link set "w$at" master br0 up || die "no port of the bridge"
+  done
+  embark 0
+  attach place0
+  answer =ready
+  guest_interface
+  guest_starts iperf listening iperf3 -s --forceflush
+  streams 200
+  start load "" iperf3 -c $far --bidir -b 2M -t 10000 --forceflush
+  load=$pid
+  sleep 3
+  for ((round = 0; round < times; round++)); do
+    journey 0 1
+    journey 1 0
+  done
+  # Both ways TCP has moved bytes within the last seconds.
+  sleep 5
+  [ "$(tail -n 8 "$out/load.json" | grep -c '\[.X-C\].*[1-9][0-9.]* .bits/sec')" -gt 0 ] || die "TCP stands: $(tail -n 8 "$out/load.json")"
+  stop load "$load" INT
+  settle
+  halt
+  for at in 0 1; do
+    stop "wharf$at" "${wharfs[$at]}" TERM
+    holds "wharf$at" 'all(one["pool"]["out"] == 0 for one in wharf'$at'["directions"])'
+  done
+  ip -n $b -j -s link >"$out/links.json"
+  ip -n $b link del br0
+  python3 tests/guest/migrations.py "$1" "$out" || failed=1
+}
+
+declare -A wharfs
+failed=0
+space $b
+[ $# -gt 0 ] || set -- split-1 packed-1 split-4 packed-4
+for one; do trial "$one"; done
+exit $failed
