@@ -309,7 +309,7 @@ pub fn converse(
     stream: &std::os::unix::net::UnixStream, cache: &mut Cache, frames: &mut Batch,
 ) -> Result<usize, String> {
     let link = Arc::new(Link::new("fuzz".into(), 2).map_err(|error| error.to_string())?);
-    let served = control::serve(&link, stream, 0, |_| Ok(()));
+    let served = control::serve(&link, stream, 0, |_, _| Ok(()));
     link.settle();
     let (mut sending, mut receiving) = (Sending::new(&link), Receiving::default());
     sending.attach(cache.pool().region().clone());

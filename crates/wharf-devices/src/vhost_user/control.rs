@@ -165,13 +165,13 @@ fn connection(
     link.set_stream(Some(stream.try_clone().map_err(closed)?));
     let waits = Waits::new(link, stream).map_err(closed)?;
     let first_until = first_within.map(|time| Instant::now() + time);
-    let wait = |has_spoken: bool| {
+    let wait = |has_spoken: bool, is_unsettled: bool| {
         let until = first_until.filter(|_| !has_spoken);
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         if left == Some(Duration::ZERO) {
             return Err(closed(format_args!("it has sent nothing for {} s", FIRST_WITHIN.as_secs())));
         }
-        let left = left.into_iter().chain(link.is_unsettled().then_some(QUIET)).min();
+        let left = left.into_iter().chain(is_unsettled.then_some(QUIET)).min();
         waits.wait(left.map_or(u64::MAX, |left| left.as_nanos() as u64));
         Ok(())
     };
@@ -179,9 +179,10 @@ fn connection(
 }
 
 /// Serves one connection's messages until it ends, which is no error if the other side ended it between two
-/// messages. Waits for more by `wait`, which is told whether one has come.
+/// messages. Waits for more by `wait`, which is told whether one has come, and whether something is due
+/// after [`QUIET`].
 pub(super) fn serve(
-    link: &Arc<Link>, stream: &UnixStream, withheld: u64, wait: impl Fn(bool) -> Result<(), String>,
+    link: &Arc<Link>, stream: &UnixStream, withheld: u64, wait: impl Fn(bool, bool) -> Result<(), String>,
 ) -> Result<(), String> {
     let session = Arc::new(Mutex::new(Session::new(link.clone(), withheld)));
     let mut handler = BackendReqHandler::from_stream(stream.try_clone().map_err(closed)?, session.clone());
@@ -191,15 +192,16 @@ pub(super) fn serve(
             Message::Whole(request) => request,
             Message::Ended => return Ok(()),
             Message::None => {
-                if link.is_unsettled() && spoke_at.elapsed() >= QUIET {
-                    link.settle();
+                if spoke_at.elapsed() >= QUIET {
+                    settle(link, &mut lock(&session))?;
                 }
-                wait(has_spoken)?;
+                wait(has_spoken, link.is_unsettled() || lock(&session).rests())?;
                 continue;
             }
         };
         let (is_early, is_served) = {
-            let session = lock(&session);
+            let mut session = lock(&session);
+            end_rest(&mut session, Some(request))?;
             (request == SET_VRING_ENABLE && session.enables_early(), session.serves(request))
         };
         let handled = match (is_early, is_served) {
@@ -229,6 +231,21 @@ pub(super) fn serve(
         }
     }
     Ok(())
+}
+
+/// No message has come for [`QUIET`]: has frames go by all that is open now.
+fn settle(link: &Link, session: &mut Session) -> Result<(), String> {
+    end_rest(session, None)?;
+    if link.is_unsettled() {
+        link.settle();
+    }
+    Ok(())
+}
+
+fn end_rest(session: &mut Session, request: Option<u32>) -> Result<(), String> {
+    session
+        .end_rest(request)
+        .map_err(|error| closed(session.take_fault().unwrap_or_else(|| error.to_string())))
 }
 
 fn closed(why: impl Display) -> String {

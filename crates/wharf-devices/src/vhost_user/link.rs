@@ -21,6 +21,9 @@ pub const PAIRS_MAX: u16 = 32;
 /// Key of a change in the set that a poller waits on; the kicks follow.
 const CHANGE: u64 = 0;
 
+/// Most errors that wait to be reported: a driver that breaks the rules again and again is reported once.
+const FAULTS_MAX: usize = 16;
+
 #[derive(Debug)]
 pub(super) struct Link {
     name: String,
@@ -274,7 +277,11 @@ impl Link {
 
     /// Notes an error for the thread that moves frames.
     pub(super) fn fault(&self, what: String) {
-        lock(&self.faults).push(what);
+        let mut faults = lock(&self.faults);
+        if faults.len() < FAULTS_MAX && faults.last() != Some(&what) {
+            faults.push(what);
+        }
+        drop(faults);
         self.has_faults.store(true, Ordering::Release);
         self.change.signal();
     }
@@ -347,6 +354,7 @@ impl Link {
     /// Notes the connection that is served, if the device is open; or that there is none.
     pub(super) fn set_stream(&self, stream: Option<UnixStream>) {
         self.has_driver.store(false, Ordering::Relaxed);
+        self.note_features(0);
         *lock(&self.stream) = stream;
         if self.closes() {
             self.shut();
@@ -374,5 +382,19 @@ impl Link {
             // The connection may be gone.
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_that_nobody_takes_are_few() {
+        let link = Link::new("test".into(), 1).unwrap();
+        (0..100).for_each(|number| link.fault(format!("fault {}", number / 2)));
+        let told: Vec<_> = std::iter::from_fn(|| link.take_fault().err()).collect();
+        assert_eq!(told.len(), FAULTS_MAX);
+        assert!(told[15].to_string().contains("fault 15"), "{told:?}");
     }
 }

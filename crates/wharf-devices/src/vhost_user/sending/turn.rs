@@ -5,6 +5,7 @@ use super::super::vring::{DESCRIPTORS_AT_A_TIME, Ring, with_ring};
 use super::deliver::{Buffers, Delivery, Writer};
 use crate::virtio::DeviceRing;
 use std::collections::VecDeque;
+use std::time::Instant;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::event::EventFd;
 
@@ -17,6 +18,17 @@ pub(super) struct LaneState {
     pub(super) too_few: u16,
     /// True if there are used buffers of which the driver was not notified.
     pub(super) owes_call: bool,
+    /// Its frames wait, and none has left since.
+    pub(super) stood: Option<Stood>,
+}
+
+/// Frames that wait for buffers of a driver that is there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stood {
+    /// A moment with nothing else to do.
+    pub(super) since: Instant,
+    /// Some have failed: the driver serves other pairs.
+    pub(super) is_unserved: bool,
 }
 
 /// Frames to be delivered, in order.
@@ -116,7 +128,7 @@ pub(super) fn turn(
     });
     running.note_written();
     let rang = !more && tell(link, &mut running.ring, lane, call);
-    if memory.is_broken() {
+    if running.is_broken() {
         link.lost_memory();
     } else if let Some(error) = broken {
         vring.fail();
