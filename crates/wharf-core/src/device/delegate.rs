@@ -6,7 +6,7 @@ use parts::{Device, Notify, RxDevice, TxDevice};
 #[doc(hidden)]
 pub mod parts {
     pub use crate::device::{
-        Completions, Device, DeviceError, ModeReason, Notify, Passes, RxDevice, Signals, Transmitted,
+        Completions, Device, DeviceError, Fact, ModeReason, Notify, Passes, RxDevice, Signals, Transmitted,
         TxDevice, TxInfo,
     };
     pub use crate::pool::Cache;
@@ -53,6 +53,16 @@ macro_rules! delegate {
     (@ ($self:ident, $to:expr) mode_reason) => {
         fn mode_reason(&$self) -> Option<$crate::device::parts::ModeReason> {
             $crate::device::parts::Device::mode_reason(&$to)
+        }
+    };
+    (@ ($self:ident, $to:expr) facts) => {
+        fn facts(&$self, see: &mut dyn FnMut($crate::device::parts::Fact)) {
+            $crate::device::parts::Device::facts(&$to, see);
+        }
+    };
+    (@ ($self:ident, $to:expr) set_line) => {
+        fn set_line(&mut $self, is_up: bool) -> bool {
+            $crate::device::parts::Device::set_line(&mut $to, is_up)
         }
     };
     (@ ($self:ident, $to:expr) link) => {
@@ -168,7 +178,7 @@ impl<D: Notify + ?Sized> Notify for Box<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Device + ?Sized> Device for Box<D> {
-    delegate!(*self: name, mode, mode_reason, link, attach, visit, close);
+    delegate!(*self: name, mode, mode_reason, facts, set_line, link, attach, visit, close);
 }
 
 #[deny(clippy::missing_trait_methods)]

@@ -72,7 +72,7 @@ impl Receiving {
         let is_lost = running.is_broken();
         running.note_written();
         if let Some(call) = vring.call.as_ref().filter(|_| used) {
-            link.note_call();
+            link.note_call(index);
             call.signal();
         }
         if is_lost {

@@ -2,6 +2,7 @@
 
 use crate::plain::plain;
 use crate::watch::board::Board;
+use crate::watch::device::{DeviceRow, LINK_UP};
 use crate::watch::running::Running;
 use std::fmt::Write;
 use std::fs;
@@ -74,6 +75,12 @@ impl Base<'_> {
             return;
         }
         let label = |path: &Running| format!("path=\"{}\"", path.path);
+        self.family("wharf_path", "gauge", "1; the labels are the ends of a path.");
+        for path in paths {
+            let ends = [("from", &path.from), ("to", &path.to)]
+                .map(|(name, end)| format!("{name}=\"{}\"", label_value(end.as_deref().unwrap_or_default())));
+            self.value("wharf_path", &format!("{},{}", label(path), ends.join(",")), 1.0);
+        }
         self.family("wharf_path_rate_bytes_per_second", "gauge", "Rate that was asked for; 0 without one.");
         for path in paths {
             let rate = path.settings().and_then(|settings| settings.rate);
@@ -83,8 +90,16 @@ impl Base<'_> {
         self.family(
             "wharf_link_up",
             "gauge",
-            "1 while the interface of a path's end is up and has a carrier.",
+            "1 while the interface of a path's end is up and has a carrier, or the peer of its socket is ready.",
         );
+        let devices: Vec<_> = paths.iter().map(|path| (path, path.device())).collect();
+        for (path, device) in &devices {
+            let facts = device.as_ref().map(|device| &device.facts);
+            let is_up = facts.and_then(|facts| facts.get(LINK_UP)).filter(|_| path.to.is_some());
+            let end = label_value(path.to.as_deref().unwrap_or_default());
+            let labels = format!("{},device=\"{end}\"", label(path));
+            is_up.into_iter().for_each(|&is_up| self.value("wharf_link_up", &labels, is_up as f64));
+        }
         for path in paths {
             // A port of a switch is both ends of its direction.
             let to = path.to.as_ref().filter(|to| path.from.as_ref() != Some(to));
@@ -110,7 +125,41 @@ impl Base<'_> {
                 self.histogram(name, &labels, &within, delay.packets(), delay.sum_ns() / 1e9);
             }
         }
+        self.of_devices(&devices);
         self.of_batches(paths, label);
+    }
+
+    /// Adds the figures of devices that have some of their own.
+    fn of_devices(&mut self, devices: &[(&Running, Option<DeviceRow>)]) {
+        let devices = || devices.iter().filter_map(|(path, device)| Some((&path.path, device.as_ref()?)));
+        if devices().next().is_none() {
+            return;
+        }
+        self.family("wharf_device", "gauge", "1; the labels are what is constant while a peer is there.");
+        for (path, device) in devices() {
+            let constants =
+                device.constants().map(|(name, value)| format!("{name}=\"{}\"", label_value(&value)));
+            self.value("wharf_device", &format!("path=\"{path}\",{}", constants.join(",")), 1.0);
+        }
+        for name in ["pairs", "pairs_in_use"] {
+            let whole = format!("wharf_device_{name}");
+            self.family(&whole, "gauge", "Queue pairs of the device.");
+            for (path, value) in devices().filter_map(|(path, device)| Some((path, device.facts.get(name)?)))
+            {
+                self.value(&whole, &format!("path=\"{path}\""), *value as f64);
+            }
+        }
+        for (name, help) in [("interrupts", "Notifications that came."), ("kicks", "Notifications sent.")] {
+            let whole = format!("wharf_device_pair_{name}");
+            self.family(&whole, "counter", help);
+            for (path, device) in devices() {
+                for (pair, facts) in device.queue_pairs.iter().enumerate() {
+                    let labels = format!("path=\"{path}\",pair=\"{pair}\"");
+                    let value = facts.get(name).copied().unwrap_or(0);
+                    self.value(&format!("{whole}_total"), &labels, value as f64);
+                }
+            }
+        }
     }
 
     fn of_batches(&mut self, paths: &[Running], label: impl Fn(&Running) -> String) {

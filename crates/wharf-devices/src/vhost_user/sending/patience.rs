@@ -2,7 +2,7 @@
 
 use super::super::link::Link;
 use super::super::vring::with_ring;
-use super::super::{NOT_ENABLED, RING_FULL};
+use super::super::{LINK_DOWN, NOT_ENABLED, RING_FULL};
 use super::turn::Stood;
 use super::{Lane, Sending};
 use crate::virtio::DeviceRing;
@@ -10,9 +10,12 @@ use std::time::{Duration, Instant};
 
 impl Sending {
     /// Fails the frames that wait if no virtqueue has been open for them for too long: the machine boots, or
-    /// has gone.
+    /// has gone; at once if the line was taken down.
     #[cold]
     pub(super) fn give_up(&mut self, link: &Link) {
+        if link.is_down() {
+            return (0..self.lanes.len()).for_each(|pair| self.fail(pair, LINK_DOWN));
+        }
         let is_over = |limit| link.shut_for().is_some_and(|shut| shut >= limit);
         if link.has_ended() || self.patience.is_some_and(is_over) {
             (0..self.lanes.len()).for_each(|pair| self.fail(pair, NOT_ENABLED));

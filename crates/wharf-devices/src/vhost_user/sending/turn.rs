@@ -127,7 +127,7 @@ pub(super) fn turn(
         broken
     });
     running.note_written();
-    let rang = !more && tell(link, &mut running.ring, lane, call);
+    let rang = !more && tell(link, 2 * pair, &mut running.ring, lane, call);
     if running.is_broken() {
         link.lost_memory();
     } else if let Some(error) = broken {
@@ -140,12 +140,14 @@ pub(super) fn turn(
 }
 
 /// Notifies the driver of used buffers, if there are new ones and it asks for that. Returns true if it did.
-pub(super) fn tell(link: &Link, ring: &mut Ring, lane: &mut LaneState, call: Option<&EventFd>) -> bool {
+pub(super) fn tell(
+    link: &Link, index: usize, ring: &mut Ring, lane: &mut LaneState, call: Option<&EventFd>,
+) -> bool {
     if !std::mem::take(&mut lane.owes_call) || !with_ring!(ring, ring => ring.needs_notification()) {
         return false;
     }
     if let Some(call) = call {
-        link.note_call();
+        link.note_call(index);
         call.signal();
     }
     call.is_some()

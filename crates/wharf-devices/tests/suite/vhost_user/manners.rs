@@ -251,6 +251,12 @@ fn the_layout_and_the_notifications_of_a_driver_are_seen() {
         assert!(seen.interrupts >= 1, "{seen:?}");
         until(|| rig.receive().len() == 1);
         assert!(rig.device.signals().unwrap().kicks >= 1);
+        let mut facts = Vec::new();
+        rig.device.facts(&mut |fact| facts.push((fact.name, fact.pair, fact.value)));
+        for fact in [("link_up", None, 1), ("features", None, peer.features), ("pairs_in_use", None, 1)] {
+            assert!(facts.contains(&fact), "{fact:?}: {facts:?}");
+        }
+        assert!(facts.iter().any(|(name, pair, _)| (*name, *pair) == ("kicks", Some(0))));
         drop(peer);
         until(|| rig.device.mode().is_none());
         // The next one has agreed on nothing yet.
