@@ -6,6 +6,7 @@ mod stall;
 
 use crate::args::{OnGone, OnStall, RecoveryArgs};
 use crate::repeats::Lines;
+use crate::watch::DeviceRow;
 use line::{Line, Packets};
 use stall::{PATIENCE, Stall, TOLD_AFTER};
 use std::time::{Duration, Instant};
@@ -15,6 +16,9 @@ use wharf_devices::spec::{DeviceSpec, Place};
 
 /// Time that a device may take to be opened anew.
 const RESET_WITHIN: Duration = Duration::from_secs(1);
+
+/// Time in which a peer that has come opens all of its queue pairs.
+const OPENS_WITHIN: Duration = Duration::from_millis(200);
 
 /// See the module.
 pub(crate) struct News {
@@ -36,6 +40,8 @@ pub(crate) struct News {
     failure: Option<String>,
     /// Faults around the device, which end with it.
     faults: Vec<FaultReset>,
+    /// When its peer came, which is still to be described.
+    came: Option<Instant>,
 }
 
 /// The device, and its treatment.
@@ -98,6 +104,7 @@ impl News {
             is_told: false,
             failure: None,
             faults: Vec::new(),
+            came: None,
         })
     }
 
@@ -126,6 +133,7 @@ impl News {
                 self.hear(at, event, lines);
             }
         }
+        self.describe(lines);
         let packets = self.packets();
         let (told, failure) = self.line.look(&self.device, self.away.is_some(), &packets, Instant::now());
         told.iter().for_each(|line| lines.tell(line));
@@ -139,6 +147,16 @@ impl News {
         }
         self.failure = self.failure.take().or(failure).or_else(|| self.given_up());
         self.failure.clone()
+    }
+
+    /// Prints what a peer that came is like.
+    fn describe(&mut self, lines: &mut Lines) {
+        if self.came.take_if(|came| came.elapsed() >= OPENS_WITHIN).is_some() {
+            let peer = self.ports.first().and_then(|(port, ..)| DeviceRow::of(port.queue().ok()?));
+            let peer = peer.filter(DeviceRow::is_up);
+            let line = peer.map(|peer| format!("{}: its peer: {}", self.device.name, peer.text()));
+            line.iter().for_each(|line| lines.tell(line));
+        }
     }
 
     /// Handles an event of port number `at`. Each port has the events of a device that goes and comes.
@@ -156,6 +174,7 @@ impl News {
             Event::Up => {
                 let told = self.line.is_up(&self.device, &self.packets(), Instant::now());
                 told.iter().for_each(|line| lines.tell(line));
+                self.came = Some(Instant::now());
             }
             _ if at > 0 => {}
             Event::Gone { since, why } if self.device.reopens && self.away.is_none() => {

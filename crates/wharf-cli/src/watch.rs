@@ -7,6 +7,7 @@ mod board;
 mod change;
 mod client;
 mod control;
+mod device;
 mod interval;
 mod lines;
 #[cfg(feature = "metrics")]
@@ -24,6 +25,7 @@ mod top;
 pub(crate) use board::Board;
 pub(crate) use change::{Change, Settings};
 pub(crate) use client::{set, show};
+pub(crate) use device::DeviceRow;
 #[cfg(feature = "metrics")]
 pub(crate) use metrics::Endpoint;
 pub(crate) use places::runs;

@@ -6,7 +6,7 @@ use parts::{Device, Notify, Qdisc, RxDevice, TxDevice};
 /// Names that [`delegate!`](crate::delegate) and [`delegate_qdisc!`](crate::delegate_qdisc) expand to.
 pub mod parts {
     pub use crate::device::{
-        Completions, Device, DeviceError, ModeReason, Notify, Passes, RxDevice, Signals, Transmitted,
+        Completions, Device, DeviceError, Fact, ModeReason, Notify, Passes, RxDevice, Signals, Transmitted,
         TxDevice, TxInfo,
     };
     pub use crate::pool::Cache;
@@ -42,6 +42,8 @@ macro_rules! delegate {
     (@ $to:tt name) => { $crate::delegate!(@ $to Device::name() -> String); };
     (@ $to:tt mode) => { $crate::delegate!(@ $to Device::mode() -> Option<&'static str>); };
     (@ $to:tt mode_reason) => { $crate::delegate!(@ $to Device::mode_reason() -> Option<$crate::delegation::parts::ModeReason>); };
+    (@ $to:tt facts) => { $crate::delegate!(@ $to Device::facts(see: &mut dyn FnMut($crate::delegation::parts::Fact))); };
+    (@ $to:tt set_line) => { $crate::delegate!(@ $to mut Device::set_line(is_up: bool) -> bool); };
     (@ $to:tt link) => { $crate::delegate!(@ $to mut Device::link() -> Option<Result<(), $crate::delegation::parts::DeviceError>>); };
     (@ $to:tt attach) => {
         $crate::delegate!(@ $to mut Device::attach(region: std::sync::Arc<$crate::delegation::parts::Region>) -> Result<(), $crate::delegation::parts::DeviceError>);
@@ -111,7 +113,7 @@ impl<D: Notify + ?Sized> Notify for Box<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Device + ?Sized> Device for Box<D> {
-    delegate!(*self: name, mode, mode_reason, link, attach, visit, close);
+    delegate!(*self: name, mode, mode_reason, facts, set_line, link, attach, visit, close);
 }
 
 #[deny(clippy::missing_trait_methods)]

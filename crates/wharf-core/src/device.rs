@@ -121,6 +121,17 @@ pub struct ModeReason {
     pub is_curable: bool,
 }
 
+/// A figure of a device's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fact {
+    /// Its name, a word of the JSON output: `pairs_in_use`.
+    pub name: &'static str,
+    /// The queue pair that it is of; `None` if it is of the device.
+    pub pair: Option<u32>,
+    /// Its value.
+    pub value: u64,
+}
+
 /// Notifications between a device and its other side, since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Signals {
@@ -204,6 +215,16 @@ pub trait Device: Notify + Send {
     /// Returns the cause that [`Device::mode`] is no better one, once it is attached. By default `None`.
     fn mode_reason(&self) -> Option<ModeReason> {
         None
+    }
+
+    /// Shows its own figures to `see`. By default it has none. A device with some may have another
+    /// [`Device::mode`] whenever its other side changes.
+    fn facts(&self, _see: &mut dyn FnMut(Fact)) {}
+
+    /// Takes the line down for its other side, or has it up again: frames fail as `link-down` meanwhile.
+    /// Returns false if the device cannot, as by default.
+    fn set_line(&mut self, _is_up: bool) -> bool {
+        false
     }
 
     /// Takes the memory that the device's frames lie in. Called once, before any frame is moved.

@@ -131,7 +131,7 @@ impl RxQueue {
 
     /// Returns how the device works on this machine: see [`Device::mode`](crate::device::Device::mode).
     pub fn device_mode(&self) -> Option<&'static str> {
-        self.shared.device.mode
+        self.shared.of.as_ref().map_or(self.shared.device.mode, TxQueue::device_mode)
     }
 
     /// Returns the cause that the mode is no better one: see

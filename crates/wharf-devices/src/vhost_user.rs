@@ -45,8 +45,8 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wharf_core::device::{
-    CompletionMode, Completions, Device, DeviceError, LimitUnit, Notify, RxDevice, Signals, Transmitted,
-    TxDevice, TxInfo,
+    CompletionMode, Completions, Device, DeviceError, Fact, LimitUnit, Notify, RxDevice, Signals,
+    Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
@@ -60,6 +60,8 @@ const NOT_ENABLED: &str = "not-enabled";
 /// Reason of frames from a driver that another device had taken when it ended, and of one to a driver that it
 /// had not shown.
 const PEER_GONE: &str = "peer-gone";
+/// Reason of frames to a driver whose line was taken down.
+const LINK_DOWN: &str = "link-down";
 /// Reason of frames that waited too long for the driver's buffers.
 const RING_FULL: &str = "ring-full";
 
@@ -112,6 +114,8 @@ pub struct VhostUser {
     sending: Sending,
     receiving: Receiving,
     limit_unit: LimitUnit,
+    /// Its line can be taken down.
+    has_line: bool,
     /// `None` once closed.
     thread: Option<JoinHandle<()>>,
 }
@@ -144,6 +148,7 @@ impl VhostUser {
             }
         };
         let link = Arc::new(Link::new(name.clone(), options.pairs).map_err(fault("descriptors"))?);
+        let has_line = source.has_line();
         let set = source.set(&link).map_err(fault("descriptors"))?;
         let offers = [
             (options.packed, feature::PACKED),
@@ -156,7 +161,7 @@ impl VhostUser {
         let thread =
             thread.spawn(move || control::run(&theirs, source, set, withheld)).map_err(fault("no thread"))?;
         let (sending, receiving) = (Sending::new(&link), Receiving::default());
-        Ok(Self { link, sending, receiving, limit_unit: options.limit_unit, thread: Some(thread) })
+        Ok(Self { link, sending, receiving, limit_unit: options.limit_unit, has_line, thread: Some(thread) })
     }
 
     /// Ends the connection and the thread.
@@ -195,7 +200,11 @@ impl Notify for VhostUser {
     }
 
     fn signals(&mut self) -> Option<Signals> {
-        Some(self.link.signals())
+        let add = |one: Signals, other: Signals| Signals {
+            interrupts: one.interrupts + other.interrupts,
+            kicks: one.kicks + other.kicks,
+        };
+        Some(self.link.signals().fold(Signals::default(), add))
     }
 }
 
@@ -208,11 +217,38 @@ impl Device for VhostUser {
         self.link.features().map(words)
     }
 
+    fn facts(&self, see: &mut dyn FnMut(Fact)) {
+        let (link, pairs) = (&self.link, self.link.pairs());
+        let of_device = [
+            ("link_up", link.is_ready().into()),
+            ("features", link.features().unwrap_or(0)),
+            ("pairs", pairs as u64),
+            ("pairs_in_use", link.open_pairs().count_ones().into()),
+        ];
+        let asked = self.has_line.then(|| ("link_asked", u64::from(!link.is_down())));
+        of_device.into_iter().chain(asked).for_each(|(name, value)| see(Fact { name, pair: None, value }));
+        for (pair, Signals { interrupts, kicks }) in link.signals().enumerate() {
+            let pair = Some(pair as u32);
+            see(Fact { name: "interrupts", pair, value: interrupts });
+            see(Fact { name: "kicks", pair, value: kicks });
+        }
+    }
+
+    fn set_line(&mut self, is_up: bool) -> bool {
+        if self.has_line {
+            self.link.set_down(!is_up);
+        }
+        self.has_line
+    }
+
     fn link(&mut self) -> Option<Result<(), DeviceError>> {
         let (what, source) = match (self.link.has_driver(), self.link.is_ready()) {
             (true, true) => return Some(Ok(())),
             (true, false) => {
                 ("no virtqueue of its driver is enabled", Error::other("its machine boots, or is paused"))
+            }
+            (false, _) if self.link.is_down() => {
+                ("its line was taken down", Error::other("until it is set up"))
             }
             (false, _) => ("no driver is here", ErrorKind::NotConnected.into()),
         };
@@ -309,7 +345,7 @@ pub fn converse(
     stream: &std::os::unix::net::UnixStream, cache: &mut Cache, frames: &mut Batch,
 ) -> Result<usize, String> {
     let link = Arc::new(Link::new("fuzz".into(), 2).map_err(|error| error.to_string())?);
-    let served = control::serve(&link, stream, 0, |_| Ok(()));
+    let served = control::serve(&link, stream, 0, |_, _| Ok(()));
     link.settle();
     let (mut sending, mut receiving) = (Sending::new(&link), Receiving::default());
     sending.attach(cache.pool().region().clone());

@@ -47,7 +47,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use wharf_core::device::{
-    Completions, Device, DeviceError, LOST, Notify, RxDevice, Signals, Transmitted, TxDevice, TxInfo,
+    Completions, Device, DeviceError, Fact, LOST, Notify, RxDevice, Signals, Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
@@ -166,6 +166,17 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
 
     fn mode(&self) -> Option<&'static str> {
         Some(words(self.features))
+    }
+
+    fn facts(&self, see: &mut dyn FnMut(Fact)) {
+        let pairs = self.endpoint.options.pairs;
+        let all = [
+            ("link_up", self.session.is_some().into()),
+            ("features", self.features),
+            ("pairs", pairs.into()),
+            ("pairs_in_use", self.session.as_ref().map_or(0, |_| pairs.into())),
+        ];
+        all.into_iter().for_each(|(name, value)| see(Fact { name, pair: None, value }));
     }
 
     /// Without a back end, the line is down if another one is waited for, and gone otherwise.

@@ -137,7 +137,7 @@ impl<D: Device> Notify for Trace<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Device> Device for Trace<D> {
-    delegate!(inner: name, mode, mode_reason, visit);
+    delegate!(inner: name, mode, mode_reason, facts, set_line, visit);
 
     /// Writes what has waited for a second: an idle device is asked now and then.
     fn link(&mut self) -> Option<Result<(), DeviceError>> {

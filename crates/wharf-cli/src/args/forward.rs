@@ -106,7 +106,7 @@ pub(crate) struct ForwardArgs {
     #[arg(long, help_heading = TUNING, value_name = "S", value_parser = values::seconds)]
     pub(crate) forget_after: Option<Duration>,
     /// A setting of one direction or port from the start, as `wharf set` takes it: a-b.rate=20mbit,
-    /// p3.qdisc=fifo
+    /// p3.qdisc=fifo, tap:vm0.rate=1gbit
     #[arg(long, value_name = "PATH.KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Most bits or packets per second that leave in each direction, such as 100mbit or 10kpps, counted from the Ethernet header on, and

@@ -91,7 +91,8 @@ Examples:
       drop what the discipline has no room for, and bound what one sender has inside
 
 Keys: rate (as --rate takes it, or off) and burst (or bucket) of a forwarder; bql, batching (or batch), qdisc, small-queues and when-full as the options of \
-`wharf send` and `wharf forward` take them. PATH. before a key is for one direction: a-b or b-a, and of a switch p1, p2, ... for what leaves by that port. All changes are made, or none. Packets \
+`wharf send` and `wharf forward` take them. PATH. before a key, a-b, b-a, p3 or the device that \
+it leaves by, is for one direction; a switch's p1, p2, ... for what leaves by that port. link=down takes the line of a vhost-user socket down, link=up has it back. All changes are made, or none. Packets \
 that wait go into the new discipline; those that it has no room for are dropped and counted (qdisc-changed). Memory stays as it was at \
 the start.";
 

@@ -31,6 +31,18 @@ impl<'a> Manager<'a> {
         Self { service, signals, board, reload, ports, began: Instant::now(), status: Live::default() }
     }
 
+    /// Goes on without port `at` of a switch, whose device is gone for good, for the reason `why`. Returns
+    /// false if there is no switch, or no other port.
+    pub(super) fn goes_on_without(
+        &mut self, at: usize, why: &str, forward: &mut Forward, tells: &mut Tells,
+    ) -> bool {
+        let goes_on = forward.stations(at).is_some() && forward.directions().len() > 1;
+        if goes_on {
+            self.ports.lose(at, why, forward, tells, self.board);
+        }
+        goes_on
+    }
+
     /// Reloads if a signal has asked for it, and tells what is due. Returns the time by which it is to look
     /// again.
     pub(super) fn look(&mut self, forward: &mut Forward, tells: &mut Tells) -> Duration {

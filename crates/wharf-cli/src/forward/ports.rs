@@ -77,12 +77,8 @@ impl Ports {
         }
         for at in (0..self.ends.len()).rev() {
             if !wanted.ends().iter().any(|end| kept(wanted, end) == self.kept[at]) {
-                self.kept.remove(at);
-                forward.unplug(at);
-                tells.unplug(at);
-                let (path, name) = (self.running.remove(at), self.ends.remove(at).name());
+                let name = self.unplug(at, forward, tells);
                 note(&format!("{name}: unplugged"));
-                self.gone.extend(path.settings().map(|settings| (name, settings)));
             }
         }
         for end in wanted.ends() {
@@ -97,10 +93,30 @@ impl Ports {
         self.run(forward, wanted, board);
         // Ports that stay have these settings already.
         let adopted = board.adopt(&self.in_force, &wanted.set).map(drop);
-        let there = Change::check_all(&wanted.set, &board.names(), board.qdiscs());
+        let there = Change::check_all(&wanted.set, &board.names(), &board.devices(), board.qdiscs());
         if let Err(error) = adopted.and(there.map_err(|error| format!("--set {error}"))) {
             complain(&error);
         }
+    }
+
+    /// Unplugs port `at`, whose device is gone for good, for the reason `why`. A reload plugs it again.
+    pub(super) fn lose(
+        &mut self, at: usize, why: &str, forward: &mut Forward, tells: &mut Tells, board: &Board,
+    ) {
+        let name = self.unplug(at, forward, tells);
+        complain(&format!("{why}; {name} is unplugged, and the other ports go on"));
+        board.put(self.running.clone());
+        board.put_pollers(forward.poller_counters());
+    }
+
+    /// Unplugs port `at`. Returns its name.
+    fn unplug(&mut self, at: usize, forward: &mut Forward, tells: &mut Tells) -> String {
+        self.kept.remove(at);
+        forward.unplug(at);
+        tells.unplug(at);
+        let (path, name) = (self.running.remove(at), self.ends.remove(at).name());
+        self.gone.extend(path.settings().map(|settings| (name.clone(), settings)));
+        name
     }
 
     fn plug(

@@ -25,7 +25,7 @@ use crate::verdict::link_bps;
 use crate::watch::Settings;
 use std::time::Duration;
 use wharf::PortBuilder;
-use wharf::forward::{Forward, ForwardError};
+use wharf::forward::{Direction, Forward, ForwardError};
 use wharf::queue::TxQueue;
 use wharf_core::rx::RxQueue;
 use wharf_devices::spec::DeviceSpec;
@@ -136,7 +136,7 @@ fn starting(error: ForwardError) -> anyhow::Error {
 
 /// Returns the directions with the modes of their devices, for people.
 fn between(forward: &Forward) -> String {
-    let text = |direction: &wharf::forward::Direction| {
+    let text = |direction: &Direction| {
         let to = device_text(&direction.to, direction.queues.first().and_then(TxQueue::device_mode));
         match direction.receivers.len().max(direction.queues.len()) {
             _ if direction.from == direction.to => to,
@@ -148,6 +148,12 @@ fn between(forward: &Forward) -> String {
     if forward.stations(0).is_some() { format!("between the ports of a switch: {all}") } else { all }
 }
 
+/// Returns the error of a direction whose device is gone for good.
+fn lost(direction: &Direction) -> Option<String> {
+    let ended = || direction.receivers.iter().filter(|receiver| receiver.has_ended());
+    direction.gone().or_else(|| ended().find_map(RxQueue::take_error).map(|error| error.to_string()))
+}
+
 /// Supervises the run until its end. Returns the error of a device that is lost for good or given up, if one is.
 fn watch(
     args: &ForwardArgs, outside: &Outside, forward: &mut Forward, tells: &mut Tells, mut manager: Manager<'_>,
@@ -155,15 +161,12 @@ fn watch(
     let (watch, live) = (Watch::new(&outside.signals, args.seconds), Live::default());
     loop {
         forward.note_time();
-        for direction in forward.directions() {
-            direction.note_departures();
-            if let Some(gone) = direction.gone() {
-                return Some(gone);
-            }
-            let mut ended = direction.receivers.iter().filter(|receiver| receiver.has_ended());
-            if let Some(error) = ended.find_map(RxQueue::take_error) {
-                return Some(error.to_string());
-            }
+        forward.directions().iter().for_each(Direction::note_departures);
+        let lost = forward.directions().iter().enumerate().find_map(|(at, way)| Some((at, lost(way)?)));
+        if let Some((at, lost)) = lost
+            && !manager.goes_on_without(at, &lost, forward, tells)
+        {
+            return Some(lost);
         }
         if let Some(given_up) = tells.look(forward) {
             return Some(given_up);

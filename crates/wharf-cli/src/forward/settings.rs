@@ -14,7 +14,9 @@ const PORTS_MAX: usize = 255;
 /// Checks the command line before anything is opened or created.
 pub(super) fn check(args: &ForwardArgs, qdiscs: &QdiscRegistry) -> anyhow::Result<()> {
     policy::check(args)?;
-    Change::check_all(&args.set, &paths(args), qdiscs).map_err(|error| usage(format!("--set {error}")))
+    let devices: Vec<String> = args.ends().iter().map(|end| end.name()).collect();
+    Change::check_all(&args.set, &paths(args), &devices, qdiscs)
+        .map_err(|error| usage(format!("--set {error}")))
 }
 
 /// Returns the names of the paths that there will be. A running switch numbers its ports as they come.

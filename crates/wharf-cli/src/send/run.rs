@@ -159,6 +159,7 @@ fn settings(plan: &Plan, batching: Batching) -> Settings {
         when_full: plan.args.when_full,
         when_full_follows: false,
         small_queues: SmallQueues(plan.small_queue_bytes),
+        link: None,
         rate_changes: 0,
     }
 }

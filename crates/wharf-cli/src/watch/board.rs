@@ -53,7 +53,7 @@ impl Changed {
 
 /// Returns those of `changes` that are of this path, or of all.
 fn own(path: &Running, changes: &[(Option<&str>, Change)]) -> Vec<Change> {
-    let own = changes.iter().filter(|(name, _)| name.is_none_or(|name| name == path.path));
+    let own = changes.iter().filter(|(name, _)| name.is_none_or(|name| path.is_named(name)));
     own.map(|(_, change)| change.clone()).collect()
 }
 
@@ -156,13 +156,18 @@ impl Board {
         self.paths().iter().map(|path| path.path.clone()).collect()
     }
 
+    /// The names of the devices that they leave by.
+    pub(crate) fn devices(&self) -> Vec<String> {
+        self.paths().iter().filter_map(|path| path.to.clone()).collect()
+    }
+
     /// Makes the changes, each `KEY=VALUE` or `PATH.KEY=VALUE`: all of them, or none.
     pub(crate) fn set(&self, texts: &[String]) -> Result<(), String> {
-        let names = self.names();
+        let (names, devices) = (self.names(), self.devices());
         if !texts.is_empty() && names.is_empty() {
             return Err("the devices are not open yet".into());
         }
-        Change::check_all(texts, &names, self.qdiscs())?;
+        Change::check_all(texts, &names, &devices, self.qdiscs())?;
         let changes = Change::parse_all(texts, self.qdiscs())?;
         self.change(|path| Ok(own(path, &changes))).map(drop)
     }
@@ -175,7 +180,8 @@ impl Board {
             let Some(now) = path.settings() else { return Ok(Vec::new()) };
             // A device without a byte limit has none to change.
             let bql = if path.can_limit { wanted.bql } else { now.bql };
-            let fitted = Settings { qdisc: path.fitted(wanted, &wanted.qdisc), bql, ..wanted.clone() };
+            let (qdisc, link) = (path.fitted(wanted, &wanted.qdisc), now.link.map(|_| true));
+            let fitted = Settings { qdisc, bql, link, ..wanted.clone() };
             let settings = path.with_all(fitted, &own(path, &set));
             Ok(settings.map_err(|error| format!("--set {error}"))?.changes_from(&now))
         };

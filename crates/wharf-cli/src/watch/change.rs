@@ -18,7 +18,7 @@ const LONG_MS: u64 = 500;
 
 /// The keys of `wharf set`, for errors. Those that an option of `forward` has another name for have both.
 pub(super) const KEYS: &str =
-    "rate, burst (or bucket), bql, batching (or batch), qdisc, small-queues and when-full";
+    "rate, burst (or bucket), bql, batching (or batch), qdisc, small-queues, when-full and link";
 
 /// One setting, and its new value.
 #[derive(Debug, Clone)]
@@ -32,6 +32,8 @@ pub(crate) enum Change {
     Qdisc(QdiscSpec),
     SmallQueues(SmallQueues),
     WhenFull(WhenFull),
+    /// The line is up for the device's other side.
+    Link(bool),
     /// `when-full` goes with the discipline from now on, or does not: of a reload alone.
     WhenFullFollows(bool),
 }
@@ -51,18 +53,20 @@ pub(crate) struct Settings {
     /// It goes with the discipline, since none was asked for.
     pub(crate) when_full_follows: bool,
     pub(crate) small_queues: SmallQueues,
+    /// The line is up for the device's other side; `None` if it cannot be taken down.
+    pub(crate) link: Option<bool>,
     /// Changes of the rate since the start.
     pub(crate) rate_changes: u32,
 }
 
 impl Change {
-    /// Reads `KEY=VALUE` or `PATH.KEY=VALUE`, a discipline by `qdiscs`. Returns the path that it names, too.
+    /// Reads `KEY=VALUE` or `PATH.KEY=VALUE`, a discipline by `qdiscs`. Returns the path or device that it names, too.
     pub(super) fn parse<'a>(
         text: &'a str, qdiscs: &QdiscRegistry,
     ) -> Result<(Option<&'a str>, Self), String> {
         let wrong = || format!("\"{}\": want KEY=VALUE; the keys are {KEYS}", text);
-        let (name, value) = text.split_once('=').ok_or_else(wrong)?;
-        let (path, key) = name.split_once('.').map_or((None, name), |(path, key)| (Some(path), key));
+        let (name, value) = split(text).ok_or_else(wrong)?;
+        let (path, key) = name.rsplit_once('.').map_or((None, name), |(path, key)| (Some(path), key));
         let change = match key {
             "rate" if value == "off" => Ok(Self::Rate(None)),
             "rate" => args::bucket_rate(value).map(|rate| Self::Rate(Some(rate))),
@@ -72,10 +76,22 @@ impl Change {
             "qdisc" => qdiscs.parse(value).map(Self::Qdisc).map_err(|error| error.to_string()),
             "small-queues" => args::small_queues(value).map(Self::SmallQueues),
             "when-full" => WhenFull::parse(value).map(Self::WhenFull),
+            "link" if ["up", "down"].contains(&value) => Ok(Self::Link(value == "up")),
+            "link" => Err("want up or down".into()),
             key => return Err(format!("\"{}\" is no key: there are {KEYS}", key)),
         };
         Ok((path, change.map_err(|error| format!("{key}={}: {error}", value))?))
     }
+}
+
+/// Returns what is before the `=` behind a key, and what is behind it: a device's name may have one, too.
+fn split(text: &str) -> Option<(&str, &str)> {
+    const NAMES: [&str; 10] =
+        ["rate", "burst", "bucket", "bql", "batching", "batch", "qdisc", "small-queues", "when-full", "link"];
+    let all = text.match_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..]));
+    let is_of_key =
+        |(name, _): &(&str, &str)| NAMES.contains(&name.rsplit_once('.').map_or(*name, |(_, key)| key));
+    all.clone().find(is_of_key).or_else(|| all.clone().next())
 }
 
 impl Change {
@@ -86,12 +102,12 @@ impl Change {
         texts.iter().map(|text| Self::parse(text, qdiscs)).collect()
     }
 
-    /// Checks several, of a run whose paths have these `names`.
+    /// Checks several, of a run whose paths have these `names`, and leave by `devices`.
     pub(crate) fn check_all(
-        texts: &[String], names: &[String], qdiscs: &QdiscRegistry,
+        texts: &[String], names: &[String], devices: &[String], qdiscs: &QdiscRegistry,
     ) -> Result<(), String> {
         let changes = Self::parse_all(texts, qdiscs)?;
-        let is_none = |name: &&str| !names.iter().any(|there| there == name);
+        let is_none = |name: &&str| !names.iter().chain(devices).any(|there| there == name);
         match changes.iter().filter_map(|(path, _)| *path).find(is_none) {
             Some(name) => Err(format!("\"{name}\" is no path: there is {}", names.join(", "))),
             None => Ok(()),
@@ -106,6 +122,7 @@ impl Change {
             Self::Batching(_) => "batching",
             Self::Qdisc(_) => "qdisc",
             Self::SmallQueues(_) => "small-queues",
+            Self::Link(_) => "link",
             Self::WhenFull(_) | Self::WhenFullFollows(_) => "when-full",
         }
     }
@@ -124,6 +141,7 @@ impl Settings {
             when_full: policy.when_full,
             when_full_follows: args.when_full.is_none(),
             small_queues: args.small_queues.unwrap_or(SmallQueues(None)),
+            link: None,
             rate_changes: 0,
         }
     }
@@ -183,6 +201,7 @@ impl Settings {
         changes.extend(differs("batching").then_some(Change::Batching(self.batching)));
         changes.extend(differs("qdisc").then(|| Change::Qdisc(self.qdisc.clone())));
         changes.extend(differs("small-queues").then_some(Change::SmallQueues(self.small_queues)));
+        changes.extend(self.link.filter(|_| differs("link")).map(Change::Link));
         // Another discipline would bring a way of its own.
         let is_set = differs("when-full") || differs("qdisc");
         changes.extend(is_set.then_some(Change::WhenFull(self.when_full)));
@@ -200,6 +219,9 @@ impl Settings {
         add("batching", batching_text(self.batching));
         add("small-queues", self.small_queues.0.map_or_else(|| "off".into(), |bytes| bytes.to_string()));
         add("when-full", self.when_full.word());
+        if let Some(is_up) = self.link {
+            add("link", if is_up { "up" } else { "down" }.into());
+        }
         if let Some(rate) = self.bucket() {
             let bits = || format!("{}bit", rate.bits_per_second());
             add("rate", rate.packets_per_second().map_or_else(bits, |packets| format!("{packets}pps")));
@@ -261,7 +283,7 @@ mod tests {
             ("rate", "want KEY=VALUE; the keys are rate, burst"),
             (
                 "speed=1",
-                "\"speed\" is no key: there are rate, burst (or bucket), bql, batching (or batch), qdisc, small-queues and when-full",
+                "\"speed\" is no key: there are rate, burst (or bucket), bql, batching (or batch), qdisc, small-queues, when-full and link",
             ),
             ("a-b.spede=1", "\"spede\" is no key"),
             ("rate=fast", "rate=fast: want a rate from 8kbit"),
@@ -276,8 +298,23 @@ mod tests {
             assert!(error.contains(what) && error.lines().count() == 1, "{text}: {error}");
         }
         assert!(matches!(parse("b-a.rate=off"), Ok((Some("b-a"), Change::Rate(None)))));
+        for device in ["vhost-user:/run/g.1.sock", "vhost-user:fd=5"] {
+            let text = format!("{device}.qdisc=fq_codel:limit=7");
+            assert!(matches!(parse(&text), Ok((Some(path), Change::Qdisc(_))) if path == device));
+        }
         assert!(matches!(parse("batch=off"), Ok((None, Change::Batching(Batching::Off)))));
         assert!(matches!(parse("bucket=20k"), Ok((None, Change::Burst(Some(20_000 | 20_480))))));
+    }
+
+    #[test]
+    fn a_direction_has_the_name_of_its_path_and_of_the_device_that_it_leaves_by() {
+        let [names, devices] = [["p1", "p2"], ["tap:a.b", "null"]].map(|all| all.map(String::from));
+        let check =
+            |text: &str| Change::check_all(&[text.into()], &names, &devices, &QdiscRegistry::default());
+        let known = ["p2.rate=1mbit", "tap:a.b.rate=1mbit", "null.link=down", "bql=off"];
+        assert!(known.iter().all(|text| check(text).is_ok()));
+        assert_eq!(check("tap:a.rate=1mbit").unwrap_err(), "\"tap:a\" is no path: there is p1, p2");
+        assert!(check("p1.link=off").unwrap_err().contains("want up or down"));
     }
 
     #[test]
@@ -293,6 +330,7 @@ mod tests {
                 when_full,
                 when_full_follows: false,
                 small_queues: SmallQueues(None),
+                link: None,
                 rate_changes: 0,
             };
             settings.standing_queue().unwrap_or_default()

@@ -1,6 +1,7 @@
 //! `Running`: one direction of a run: its queues, its counters and its settings, which may be changed.
 
 use super::change::{Change, Settings, qdisc_text};
+use super::device::DeviceRow;
 use super::snapshot::{BandDelay, Identity, PathCounters, QueueRow, bands};
 use crate::args::WhenFull;
 use crate::counts::Counts;
@@ -78,6 +79,9 @@ impl Running {
                 pools.push(pool.clone());
             }
         }
+        let device = direction.queues.first().and_then(DeviceRow::of);
+        let link = device.filter(DeviceRow::has_line).map(|_| true);
+        let settings = Settings { link, ..settings.clone() };
         Self {
             path: direction.name.clone(),
             from: Some(direction.from.clone()),
@@ -87,7 +91,7 @@ impl Running {
             pools,
             can_limit: direction.can_limit,
             direction: Some(direction.clone()),
-            settings: Some(Arc::new(Mutex::new(settings.clone()))),
+            settings: Some(Arc::new(Mutex::new(settings))),
             ..Self::default()
         }
     }
@@ -95,6 +99,11 @@ impl Running {
     /// True if the queues have a byte queue limit now.
     pub(crate) fn has_limit(&self) -> bool {
         self.can_limit && self.settings().is_some_and(|settings| !settings.bql.is_off())
+    }
+
+    /// True if `name` is that of the path, or of the device that it leaves by.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        self.path == name || self.to.as_deref() == Some(name)
     }
 
     /// Returns the settings in force, if some may be changed.
@@ -175,6 +184,7 @@ impl Running {
             frames_out: self.pools.iter().map(frames_out).sum(),
             drops: self.drops(),
             queues: rows,
+            device: self.device(),
             delay_ns_by_band: BandDelay::of(delays.clone()),
             delays,
             warning: settings
@@ -184,6 +194,11 @@ impl Running {
             settings: settings.as_ref().map(Settings::texts).unwrap_or_default(),
             ..PathCounters::default()
         }
+    }
+
+    /// Returns the figures of the device that it leaves by, if that has any of its own.
+    pub(super) fn device(&self) -> Option<DeviceRow> {
+        self.queues.first().and_then(DeviceRow::of)
     }
 
     /// Returns the settings with `change`, if this direction can have them.
@@ -214,6 +229,12 @@ impl Running {
                 }
                 settings.qdisc = self.fitted(&settings, qdisc);
             }
+            Change::Link(_) if settings.link.is_none() => {
+                return Err(
+                    "link: only that of a vhost-user socket can be taken down, and not of fd=N".into()
+                );
+            }
+            Change::Link(is_up) => settings.link = Some(*is_up),
             Change::SmallQueues(small_queues) => settings.small_queues = *small_queues,
             Change::WhenFull(WhenFull::DropTail) if self.direction.is_none() && self.queues.len() > 1 => {
                 return Err("when-full: drop-tail is for one queue, and this run has several".into());
@@ -276,6 +297,9 @@ impl Running {
         }
         if is_any(|change| matches!(change, Change::SmallQueues(_))) {
             self.queues.iter().for_each(|queue| queue.set_small_queues(settings.small_queues.0));
+        }
+        if let Some(is_up) = settings.link.filter(|_| is_any(|change| matches!(change, Change::Link(_)))) {
+            self.queues.iter().for_each(|queue| queue.set_line(is_up));
         }
         if is_any(|change| matches!(change, Change::WhenFull(_) | Change::Qdisc(_))) {
             self.queues.iter().for_each(|queue| {

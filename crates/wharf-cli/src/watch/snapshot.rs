@@ -1,5 +1,6 @@
 //! `Snapshot`: the counters of a run at one time, as JSON. The keys are a promise: they are added to, never renamed.
 
+use super::device::DeviceRow;
 use super::runtime::Runtime;
 use crate::counts::Counts;
 use crate::output::time;
@@ -73,6 +74,9 @@ pub(crate) struct PathCounters {
     pub(super) rates: Rates,
     /// By transmit queue.
     pub(crate) queues: Vec<QueueRow>,
+    /// Figures of the device that it leaves by, if that has any of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) device: Option<DeviceRow>,
 }
 
 /// Rates of one direction.

@@ -1,5 +1,6 @@
 //! Snapshots as text, for people.
 
+use super::device::DeviceRow;
 use super::snapshot::{BandDelay, PathCounters, QueueRow, Snapshot};
 use crate::output::{columns, grouped, text};
 use crate::report::counts_text;
@@ -78,6 +79,7 @@ const ROWS: &[crate::output::Row<PathCounters>] = &[
     ("frames in use", |path| grouped(path.frames_out)),
     ("settings", |path| path.settings_texts().collect::<Vec<_>>().join("\n")),
     ("by queue", |path| queue_texts(path).join("\n")),
+    ("device", |path| device_texts(path).join("\n")),
 ];
 
 /// Returns `text` if the direction has the end.
@@ -101,6 +103,11 @@ pub(super) fn queue_texts(path: &PathCounters) -> Vec<String> {
     };
     let queues = path.queues.iter().enumerate().filter(|_| path.queues.len() > 1);
     queues.map(text).collect()
+}
+
+/// Returns the figures of the device's own.
+pub(super) fn device_texts(path: &PathCounters) -> Vec<String> {
+    path.device.as_ref().map_or(Vec::new(), DeviceRow::texts)
 }
 
 #[cfg(test)]

@@ -206,7 +206,7 @@ fn every_value_has_help_type_and_unit() {
                 let bases = [
                     "process_",
                     "wharf_build",
-                    "wharf_path_",
+                    "wharf_path",
                     "wharf_link_",
                     "wharf_qdisc_delay_seconds",
                     "wharf_queue_batch_packets",

@@ -10,6 +10,8 @@ pub(crate) struct Description {
     /// How it works on this machine, and the cause that the mode is no better one.
     pub(crate) mode: Option<&'static str>,
     pub(crate) mode_reason: Option<ModeReason>,
+    /// It has figures of its own, and may change its mode.
+    pub(crate) has_facts: bool,
     /// The descriptor that it notifies by.
     pub(crate) wait_fd: Option<RawFd>,
 }
@@ -17,10 +19,13 @@ pub(crate) struct Description {
 impl Description {
     /// Asks `device`.
     pub(crate) fn of(device: &(impl Device + ?Sized)) -> Self {
+        let mut has_facts = false;
+        device.facts(&mut |_| has_facts = true);
         Self {
             name: device.name(),
             mode: device.mode(),
             mode_reason: device.mode_reason(),
+            has_facts,
             wait_fd: device.wait_fd(),
         }
     }

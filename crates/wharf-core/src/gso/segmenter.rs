@@ -114,7 +114,7 @@ impl<D: TxDevice> Notify for Segmenter<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: TxDevice> Device for Segmenter<D> {
-    delegate!(device: name, mode, mode_reason, link);
+    delegate!(device: name, mode, mode_reason, facts, set_line, link);
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.device.attach(region)?;

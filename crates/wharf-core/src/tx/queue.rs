@@ -29,7 +29,7 @@ pub(crate) use state::{PassOutcome, PollerState, QueueState};
 
 use crate::bql::Bounds;
 use crate::counters::{DROP_TAIL, QueueCounters, SenderCounters};
-use crate::device::{LimitUnit, ModeReason, Signals};
+use crate::device::{Fact, LimitUnit, ModeReason, Signals};
 use crate::host::Wake;
 use crate::metrics::Measured;
 use crate::monitor::{Link, Monitor, Watched};
@@ -41,6 +41,9 @@ use shared::{AUDIT_TRIES, OWNED_NAP_NS};
 use std::sync::Arc;
 use std::time::Duration;
 use wharf_mem::Published;
+
+/// Naps for which a look at a device's figures waits for the queue's owner.
+const LOOKS: u32 = 50;
 
 /// A transmit queue. A clone is another handle to the same queue.
 #[derive(Debug, Clone)]
@@ -109,7 +112,30 @@ impl TxQueue {
 
     /// The device's mode on this machine: see [`Device::mode`](crate::device::Device::mode).
     pub fn device_mode(&self) -> Option<&'static str> {
-        self.shared.setup().device.mode
+        let device = &self.shared.setup().device;
+        match device.has_facts {
+            false => device.mode,
+            true => self.shared.inspect(LOOKS, |state| state.engine.device_mut().mode()).flatten(),
+        }
+    }
+
+    /// Takes the device's line down for its other side, or has it up again: see
+    /// [`Device::set_line`](crate::device::Device::set_line).
+    #[doc(hidden)]
+    pub fn set_line(&self, is_up: bool) {
+        self.apply(move |engine| _ = engine.device_mut().set_line(is_up));
+    }
+
+    /// Returns the device's own figures, if it has any: see [`Device::facts`](crate::device::Device::facts).
+    #[doc(hidden)]
+    pub fn device_facts(&self) -> Vec<Fact> {
+        let mut facts = Vec::new();
+        if self.shared.setup().device.has_facts {
+            self.shared.inspect(LOOKS, |state| {
+                state.engine.device_mut().facts(&mut |fact| facts.push(fact));
+            });
+        }
+        facts
     }
 
     /// The cause that the device's mode is no better one: see [`Device::mode_reason`](crate::device::Device::mode_reason).

@@ -132,9 +132,9 @@ pub(super) static ROWS: &[Reason] = &[
     ),
     row(
         "link-down",
-        &["packet", "xdp", "tap", "udp", "wire"],
-        "The interface is switched off or has no carrier, or the other end of the wire hung up.",
-        "Switch it on (`ip link set NAME up`), or check the cable and the other end. Frames are sent again when it is up.",
+        &["packet", "xdp", "tap", "udp", "wire", "vhost-user"],
+        "The interface is switched off or has no carrier, or the other end of the wire hung up; or `wharf set link=down`.",
+        "Switch it on (`ip link set NAME up`, `wharf set link=up`), or check the cable and the other end. Frames are sent again when it is up.",
     ),
     row(
         "lost",
@@ -290,7 +290,7 @@ pub(super) static ROWS: &[Reason] = &[
     row(
         "ring-full",
         &["vhost-user"],
-        "The driver took nothing for 2 s or more, and the frame was too old when it went on: its interface was down, or its machine stood still.",
+        "The driver took nothing for 2 s or more, and the frame was too old when it went on: its interface was down, or its machine stood still. Or it serves other queue pairs, and not that of the frame's flow.",
         "Nothing, if that was meant. `--when-full wait` has frames wait for it, however long that takes.",
     ),
     row(

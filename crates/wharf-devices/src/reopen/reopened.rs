@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 use wharf_core::device::{
-    Completions, Device, DeviceError, LOST, ModeReason, Notify, Signals, Transmitted, TxDevice, TxInfo,
+    Completions, Device, DeviceError, Fact, LOST, ModeReason, Notify, Signals, Transmitted, TxDevice, TxInfo,
 };
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::stable_fd::StableFd;
@@ -247,6 +247,14 @@ impl<D: ?Sized + Side> Device for Reopened<D> {
 
     fn mode_reason(&self) -> Option<ModeReason> {
         self.inner.as_ref().map_or_else(|| self.mode_reason.clone(), |inner| inner.mode_reason())
+    }
+
+    fn facts(&self, see: &mut dyn FnMut(Fact)) {
+        self.inner.iter().for_each(|inner| inner.facts(&mut *see));
+    }
+
+    fn set_line(&mut self, is_up: bool) -> bool {
+        self.device().is_some_and(|device| device.set_line(is_up))
     }
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {

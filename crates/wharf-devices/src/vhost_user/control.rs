@@ -39,7 +39,8 @@ const SOCKET: u64 = 1;
 /// Source of connections.
 #[derive(Debug)]
 pub(super) enum Source {
-    Listener(Listening),
+    /// The listener, unless the line is down, and where it listens again; nowhere if it was inherited.
+    Listener(Option<Listening>, Option<(PathBuf, VhostUserOptions)>),
     /// A path to connect to again, if there is one, and the first connection.
     Peer(Option<PathBuf>, Option<UnixStream>),
 }
@@ -49,13 +50,18 @@ impl Source {
     /// a socket that this process was started with: a listener, or one connection.
     pub(super) fn listen(path: &Path, options: &VhostUserOptions) -> io::Result<Self> {
         let number = path.to_str().and_then(|path| path.strip_prefix("fd=")?.parse().ok());
-        let listening = match number.map(inherited).transpose()? {
-            None => Listening::at(path, Kind::Stream, options.mode, options.group)?,
-            Some(socket) if listens(&socket)? => Listening::inherited(socket.into()),
+        let (listening, place) = match number.map(inherited).transpose()? {
+            None => (listening_at(path, options)?, Some((path.to_path_buf(), *options))),
+            Some(socket) if listens(&socket)? => (Listening::inherited(socket.into()), None),
             Some(socket) => return Ok(Self::Peer(None, Some(socket.into()))),
         };
         listening.listener.set_nonblocking(true)?;
-        Ok(Self::Listener(listening))
+        Ok(Self::Listener(Some(listening), place))
+    }
+
+    /// True if the line can be taken down: there is a way back.
+    pub(super) fn has_line(&self) -> bool {
+        matches!(self, Self::Listener(_, Some(_)) | Self::Peer(Some(_), _))
     }
 
     /// Connects to the listener at `path`.
@@ -77,10 +83,25 @@ impl Source {
     fn next(&mut self, link: &Link, waits: &Waits<'_>) -> Option<UnixStream> {
         let mut is_told = false;
         while !link.closes() {
+            if link.is_down() {
+                // Whoever connects is refused.
+                if let Self::Listener(listening @ Some(_), Some(_)) = self {
+                    *listening = None;
+                }
+                waits.wait(u64::MAX);
+                continue;
+            }
             let connected = match self {
-                Self::Listener(Listening { listener, .. }) => {
+                Self::Listener(Some(Listening { listener, .. }), _) => {
                     listener.accept().and_then(|(stream, _)| stream.set_nonblocking(false).map(|()| stream))
                 }
+                Self::Listener(listening, place) => match listen_again(place.as_ref(), waits) {
+                    Ok(again) => {
+                        *listening = Some(again);
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                },
                 Self::Peer(path, first) => match (first.take(), path) {
                     (Some(stream), _) => Ok(stream),
                     (None, Some(path)) => unix_socket::connect(path),
@@ -94,7 +115,11 @@ impl Source {
                 // The process may be out of descriptors: not for good.
                 (Err(error), _) => {
                     if !std::mem::replace(&mut is_told, true) {
-                        link.fault(format!("cannot take a connection, which waits: {error}"));
+                        let what = match self.listener() {
+                            Some(_) => "cannot take a connection, which waits",
+                            None => "cannot listen again",
+                        };
+                        link.fault(format!("{what}: {error}"));
                     }
                     waits.wait(RETRY_NS);
                 }
@@ -105,10 +130,24 @@ impl Source {
 
     fn listener(&self) -> Option<&UnixListener> {
         match self {
-            Self::Listener(listening) => Some(&listening.listener),
+            Self::Listener(listening, _) => listening.as_ref().map(|listening| &listening.listener),
             Self::Peer(..) => None,
         }
     }
+}
+
+fn listening_at(path: &Path, options: &VhostUserOptions) -> io::Result<Listening> {
+    let listening = Listening::at(path, Kind::Stream, options.mode, options.group)?;
+    listening.listener.set_nonblocking(true)?;
+    Ok(listening)
+}
+
+/// Listens at a place where the line was down.
+fn listen_again(place: Option<&(PathBuf, VhostUserOptions)>, waits: &Waits<'_>) -> io::Result<Listening> {
+    let (path, options) = place.ok_or(io::ErrorKind::NotFound)?;
+    let listening = listening_at(path, options)?;
+    waits.set.add(listening.listener.as_raw_fd(), SOCKET, true)?;
+    Ok(listening)
 }
 
 /// The thread's wait set: a wake-up from the other threads, and events of a socket.
@@ -165,13 +204,13 @@ fn connection(
     link.set_stream(Some(stream.try_clone().map_err(closed)?));
     let waits = Waits::new(link, stream).map_err(closed)?;
     let first_until = first_within.map(|time| Instant::now() + time);
-    let wait = |has_spoken: bool| {
+    let wait = |has_spoken: bool, is_unsettled: bool| {
         let until = first_until.filter(|_| !has_spoken);
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         if left == Some(Duration::ZERO) {
             return Err(closed(format_args!("it has sent nothing for {} s", FIRST_WITHIN.as_secs())));
         }
-        let left = left.into_iter().chain(link.is_unsettled().then_some(QUIET)).min();
+        let left = left.into_iter().chain(is_unsettled.then_some(QUIET)).min();
         waits.wait(left.map_or(u64::MAX, |left| left.as_nanos() as u64));
         Ok(())
     };
@@ -179,9 +218,10 @@ fn connection(
 }
 
 /// Serves one connection's messages until it ends, which is no error if the other side ended it between two
-/// messages. Waits for more by `wait`, which is told whether one has come.
+/// messages. Waits for more by `wait`, which is told whether one has come, and whether something is due
+/// after [`QUIET`].
 pub(super) fn serve(
-    link: &Arc<Link>, stream: &UnixStream, withheld: u64, wait: impl Fn(bool) -> Result<(), String>,
+    link: &Arc<Link>, stream: &UnixStream, withheld: u64, wait: impl Fn(bool, bool) -> Result<(), String>,
 ) -> Result<(), String> {
     let session = Arc::new(Mutex::new(Session::new(link.clone(), withheld)));
     let mut handler = BackendReqHandler::from_stream(stream.try_clone().map_err(closed)?, session.clone());
@@ -191,15 +231,16 @@ pub(super) fn serve(
             Message::Whole(request) => request,
             Message::Ended => return Ok(()),
             Message::None => {
-                if link.is_unsettled() && spoke_at.elapsed() >= QUIET {
-                    link.settle();
+                if spoke_at.elapsed() >= QUIET {
+                    settle(link, &mut lock(&session))?;
                 }
-                wait(has_spoken)?;
+                wait(has_spoken, link.is_unsettled() || lock(&session).rests())?;
                 continue;
             }
         };
         let (is_early, is_served) = {
-            let session = lock(&session);
+            let mut session = lock(&session);
+            end_rest(&mut session, Some(request))?;
             (request == SET_VRING_ENABLE && session.enables_early(), session.serves(request))
         };
         let handled = match (is_early, is_served) {
@@ -215,7 +256,7 @@ pub(super) fn serve(
             }
             // A request that is declined leaves words.
             Ok(()) => drop(lock(&session).take_fault()),
-            Err(_) if link.closes() => return Ok(()),
+            Err(_) if link.closes() || link.is_down() => return Ok(()),
             Err(error) => {
                 let fault = lock(&session).take_fault();
                 return Err(match (fault, error) {
@@ -229,6 +270,21 @@ pub(super) fn serve(
         }
     }
     Ok(())
+}
+
+/// No message has come for [`QUIET`]: has frames go by all that is open now.
+fn settle(link: &Link, session: &mut Session) -> Result<(), String> {
+    end_rest(session, None)?;
+    if link.is_unsettled() {
+        link.settle();
+    }
+    Ok(())
+}
+
+fn end_rest(session: &mut Session, request: Option<u32>) -> Result<(), String> {
+    session
+        .end_rest(request)
+        .map_err(|error| closed(session.take_fault().unwrap_or_else(|| error.to_string())))
 }
 
 fn closed(why: impl Display) -> String {

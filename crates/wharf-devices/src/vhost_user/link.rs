@@ -3,8 +3,13 @@
 //! Each virtqueue has a lock of its own: the thread that moves frames takes it once per batch, the message
 //! thread for a change. So a ring that was stopped is not in use, whenever its frames were moved last.
 
+mod faults;
+mod pair_signals;
+
 use super::vring::{Agreed, NoStart, Ring, Vring};
 use crate::virtio::{Memory, Place, RingError};
+use faults::Faults;
+use pair_signals::PairSignals;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -41,12 +46,13 @@ pub(super) struct Link {
     /// The poller's wait set: kicks, and changes.
     poll: Epoll,
     change: EventFd,
-    faults: Mutex<Vec<String>>,
-    has_faults: AtomicBool,
+    faults: Faults,
     /// Wakes the message thread.
     pub(super) wake: EventFd,
     /// True if the connection is to end, and the device with it.
     hangs_up: AtomicBool,
+    /// The line was taken down: there is no connection meanwhile.
+    is_down: AtomicBool,
     closes: AtomicBool,
     /// No driver will come any more.
     has_ended: AtomicBool,
@@ -58,9 +64,7 @@ pub(super) struct Link {
     pub(super) given_back: AtomicU64,
     /// What was agreed upon with the driver.
     features: AtomicU64,
-    /// Kicks that came, and calls sent.
-    kicks: AtomicU64,
-    calls: AtomicU64,
+    signals: PairSignals,
     /// SEND_RARP: the machine's MAC address, to be announced; 0 for none.
     announced: AtomicU64,
 }
@@ -79,18 +83,17 @@ impl Link {
             shut_since: Mutex::new(Some(Instant::now())),
             poll,
             change,
-            faults: Mutex::default(),
-            has_faults: AtomicBool::new(false),
+            faults: Faults::default(),
             wake: EventFd::new()?,
             hangs_up: AtomicBool::new(false),
+            is_down: AtomicBool::new(false),
             closes: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
             stream: Mutex::new(None),
             has_driver: AtomicBool::new(false),
             given_back: AtomicU64::new(0),
             features: AtomicU64::new(0),
-            kicks: AtomicU64::new(0),
-            calls: AtomicU64::new(0),
+            signals: PairSignals::new(pairs),
             announced: AtomicU64::new(0),
         })
     }
@@ -245,21 +248,20 @@ impl Link {
 
     /// Clears the notifications so far.
     pub(super) fn look(&self) {
-        let mut kicks = 0;
-        self.poll.take_events(|key| kicks += u64::from(key != CHANGE));
-        self.kicks.fetch_add(kicks, Ordering::Relaxed);
+        self.poll.take_events(|key| {
+            key.checked_sub(CHANGE + 1).into_iter().for_each(|index| self.signals.came(index as usize));
+        });
     }
 
-    /// Notes a notification of the driver.
+    /// Notes a notification of the driver about virtqueue `index`.
     #[inline]
-    pub(super) fn note_call(&self) {
-        self.calls.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn note_call(&self, index: usize) {
+        self.signals.sent(index);
     }
 
-    /// Returns the notifications of the driver that were seen, and those sent to it.
-    pub(super) fn signals(&self) -> Signals {
-        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Signals { interrupts: load(&self.kicks), kicks: load(&self.calls) }
+    /// Returns the notifications of the driver that were seen, and those sent to it, by pair.
+    pub(super) fn signals(&self) -> impl Iterator<Item = Signals> {
+        self.signals.each()
     }
 
     /// Notes what was agreed upon.
@@ -274,26 +276,20 @@ impl Link {
 
     /// Notes an error for the thread that moves frames.
     pub(super) fn fault(&self, what: String) {
-        lock(&self.faults).push(what);
-        self.has_faults.store(true, Ordering::Release);
+        self.faults.add(what);
         self.change.signal();
     }
 
     /// Returns the first error to be reported, once.
     #[inline]
     pub(super) fn take_fault(&self) -> Result<(), DeviceError> {
-        if !self.has_faults.load(Ordering::Acquire) { Ok(()) } else { self.take_first_fault() }
+        if !self.faults.has_any() { Ok(()) } else { self.take_first_fault() }
     }
 
     #[cold]
     fn take_first_fault(&self) -> Result<(), DeviceError> {
-        let mut faults = lock(&self.faults);
-        if faults.is_empty() {
-            return Ok(());
-        }
-        let what = faults.remove(0);
-        self.has_faults.store(!faults.is_empty(), Ordering::Release);
-        Err(DeviceError::Unsupported { device: self.name.clone(), what })
+        let error = |what| DeviceError::Unsupported { device: self.name.clone(), what };
+        self.faults.take().map_or(Ok(()), |what| Err(error(what)))
     }
 
     /// Has the machine's MAC address announced, after a migration: the word begins with its bytes.
@@ -347,10 +343,27 @@ impl Link {
     /// Notes the connection that is served, if the device is open; or that there is none.
     pub(super) fn set_stream(&self, stream: Option<UnixStream>) {
         self.has_driver.store(false, Ordering::Relaxed);
+        self.note_features(0);
         *lock(&self.stream) = stream;
-        if self.closes() {
+        if self.closes() || self.is_down() {
             self.shut();
         }
+    }
+
+    /// Takes the line down, and ends the connection, or has it up again.
+    pub(super) fn set_down(&self, is_down: bool) {
+        self.is_down.store(is_down, Ordering::Relaxed);
+        if is_down {
+            self.shut();
+        }
+        self.wake.signal();
+        self.change.signal();
+    }
+
+    /// True if the line was taken down.
+    #[inline]
+    pub(super) fn is_down(&self) -> bool {
+        self.is_down.load(Ordering::Relaxed)
     }
 
     /// Notes that the other side of the connection speaks as a driver.

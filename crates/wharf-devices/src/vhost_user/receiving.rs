@@ -69,10 +69,10 @@ impl Receiving {
             with_ring!(ring, ring => self.walk(ring, memory, agreed, chains, cache, to, budget));
         self.reader.settle(cache)?;
         let used = with_ring!(ring, ring => ring.publish() && ring.needs_notification());
-        let is_lost = memory.is_broken();
+        let is_lost = running.is_broken();
         running.note_written();
         if let Some(call) = vring.call.as_ref().filter(|_| used) {
-            link.note_call();
+            link.note_call(index);
             call.signal();
         }
         if is_lost {

@@ -8,7 +8,6 @@ use super::link::Link;
 use super::vring::{Ring, with_ring};
 use crate::virtio::DeviceRing;
 use deliver::Writer;
-use patience::Patience;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +36,10 @@ pub(super) struct Sending {
     done: Batch,
     failed: Vec<(Frame, &'static str)>,
     writer: Writer,
-    patience: Patience,
+    /// The time for which frames may wait; `None` for as long as it takes.
+    patience: Option<Duration>,
+    /// A lane has stood: see [`LaneState::stood`].
+    stands: bool,
 }
 
 impl Sending {
@@ -51,7 +53,8 @@ impl Sending {
             done: Batch::new(RING_FRAMES),
             failed: Vec::with_capacity(RING_FRAMES),
             writer: Writer::default(),
-            patience: Patience::default(),
+            patience: None,
+            stands: false,
         }
     }
 
@@ -61,7 +64,7 @@ impl Sending {
 
     /// Sets how long frames may wait for a driver that is not there, or takes nothing.
     pub(super) fn set_patience(&mut self, limit: Option<Duration>) {
-        self.patience.set(limit);
+        self.patience = limit;
     }
 
     pub(super) fn held(&self) -> usize {
@@ -140,7 +143,7 @@ impl Sending {
             frames.append(&mut lane.waiting);
             // A super-packet that was half delivered begins anew: its receiver recognises segments that it
             // has.
-            (lane.state.segments, lane.state.too_few) = (0, 0);
+            (lane.state.segments, lane.state.too_few, lane.state.stood) = (0, 0, None);
         }
         for frame in frames {
             let lane = self.lane_of(&frame);
@@ -150,8 +153,8 @@ impl Sending {
 
     /// Delivers waiting frames as far as possible. Returns true if a driver was notified.
     fn push(&mut self, link: &Link, more: bool) -> bool {
-        let (mut rang, waited) = (false, self.waiting);
-        if self.patience.stands() {
+        let mut rang = false;
+        if self.stands {
             self.forget_stale(link);
         }
         self.note_pairs(link);
@@ -166,9 +169,9 @@ impl Sending {
             let before = frames.len();
             rang |= turn(link, pair, &mut InLine { frames, done, failed }, state, writer, region, more);
             *waiting -= before - frames.len();
-        }
-        if self.waiting < waited {
-            self.patience.note_progress();
+            if frames.len() < before {
+                state.stood = None;
+            }
         }
         if self.waiting > 0 && link.is_shut() {
             self.give_up(link);
@@ -180,9 +183,9 @@ impl Sending {
         let mut rang = false;
         for (pair, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| lane.state.owes_call) {
             let Some(mut vring) = link.vring(2 * pair) else { continue };
-            rang |= vring
-                .open()
-                .is_some_and(|(running, call)| tell(link, &mut running.ring, &mut lane.state, call));
+            rang |= vring.open().is_some_and(|(running, call)| {
+                tell(link, 2 * pair, &mut running.ring, &mut lane.state, call)
+            });
         }
         rang
     }
@@ -199,7 +202,7 @@ impl Sending {
     /// Asks for notifications of buffers, if frames wait for some. Returns false if there are some already.
     pub(super) fn arm(&mut self, link: &Link) -> bool {
         if self.waiting > 0 && !link.is_shut() {
-            self.patience.note_rest();
+            self.note_rest();
         }
         let waiting = self.lanes.iter().enumerate().filter(|(_, lane)| !lane.waiting.is_empty());
         let mut nothing_came = true;

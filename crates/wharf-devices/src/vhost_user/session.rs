@@ -47,11 +47,11 @@ const PROTOCOL_FEATURES: VhostUserProtocolFeatures = VhostUserProtocolFeatures::
     .union(VhostUserProtocolFeatures::STATUS)
     .union(VhostUserProtocolFeatures::INFLIGHT_SHMFD);
 
-/// Most bytes that one connection's files have: an eighth of a process's addresses on x86-64. Mapping an endless file would
-/// use up those of this process.
-const MAPPED_BYTES_MAX: u64 = 16 << 40;
-/// Most bytes of a log of pages, and of tables of what is in flight.
-const NOTES_BYTES_MAX: u64 = 1 << 40;
+/// Most bytes of memory that one connection shares: a 32nd of what all peers may have ([`Area::of_peer`]).
+/// Endless files of a few would take the addresses that the others need.
+const MAPPED_BYTES_MAX: u64 = 2 << 40;
+/// Most bytes of a log of pages, of all addresses that processors have, and of tables of what is in flight.
+const NOTES_BYTES_MAX: u64 = 4 << 30;
 
 pub(super) struct Session {
     link: Arc<Link>,
@@ -63,6 +63,8 @@ pub(super) struct Session {
     memory: Arc<Memory>,
     /// Regions of the memory, by a table or one by one, with the number of times that each came.
     slots: Vec<(VhostUserMemoryRegion, MemoryRegion, u32)>,
+    /// A region was removed, and the virtqueues stand still: it may come back, changed.
+    rests: bool,
     /// SET_LOG_BASE.
     log: Option<DirtyLog>,
     /// SET_STATUS.
@@ -90,6 +92,7 @@ impl Session {
             protocol,
             memory,
             slots: Vec::new(),
+            rests: false,
             log: None,
             status: 0,
             mtu_bytes: 0,
@@ -183,8 +186,29 @@ impl Session {
             vring.stop();
         }
         self.memory = Arc::new(memory.logged(log));
-        // Rings go on in the new regions if they are in them. Others stand still until their memory is back:
-        // QEMU takes a region away before it adds it changed.
+        if self.rests { Ok(()) } else { self.go_on() }
+    }
+
+    /// True if the virtqueues stand still until [`Session::end_rest`].
+    pub(super) fn rests(&self) -> bool {
+        self.rests
+    }
+
+    /// Has the virtqueues go on after a region was removed, unless `request` may be of the same change: QEMU
+    /// takes regions away before it adds them changed. Buffers of a driver may lie there meanwhile.
+    pub(super) fn end_rest(&mut self, request: Option<u32>) -> Result<()> {
+        let is_change = |request| {
+            matches!(FrontendReq::try_from(request), Ok(FrontendReq::ADD_MEM_REG | FrontendReq::REM_MEM_REG))
+        };
+        if !self.rests || request.is_some_and(is_change) {
+            return Ok(());
+        }
+        self.rests = false;
+        self.go_on()
+    }
+
+    /// Starts the virtqueues that lie in the present regions. Others stand still until their memory is back.
+    fn go_on(&mut self) -> Result<()> {
         for index in 0..2 * self.link.pairs() {
             match self.link.start(index, &self.memory, self.agreed) {
                 Ok(()) | Err(RingError::Place { .. }) => {}

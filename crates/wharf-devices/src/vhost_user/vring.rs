@@ -76,6 +76,8 @@ pub(super) struct Running {
     pub(super) memory: Arc<Memory>,
     /// The areas that are written, by user address and bytes, if that is noted.
     logged: Vec<(u64, usize)>,
+    /// The table of what is in flight.
+    table: Option<View>,
     pub(super) agreed: Agreed,
     /// Chains popped before the first of them is used.
     pub(super) chains: Box<[Chain]>,
@@ -87,6 +89,12 @@ impl Running {
         let changed = change(&mut self.ring);
         self.note_written();
         changed
+    }
+
+    /// Returns true if the driver has taken away some of what it shares.
+    #[inline]
+    pub(super) fn is_broken(&self) -> bool {
+        self.memory.is_broken() || self.table.as_ref().is_some_and(|table| table.area().is_broken())
     }
 
     /// Notes that the ring was written, if that is wanted.
@@ -204,7 +212,8 @@ impl Vring {
                 };
                 let (mut device, given_back) = device.ok_or(NoStart::Unknown)?;
                 self.given_back += given_back as u64;
-                if device.close_hole(memory)? {
+                // The first turn reports a buffer that breaks the rules.
+                if device.close_hole(memory).unwrap_or(false) {
                     self.holes += 1;
                     self.call.iter().for_each(EventFd::signal);
                 }
@@ -219,6 +228,7 @@ impl Vring {
             ring,
             memory: memory.clone(),
             logged,
+            table: self.inflight.clone(),
             agreed,
             chains: (0..AHEAD).map(|_| Chain::new()).collect(),
         });

@@ -18,6 +18,11 @@ impl DirtyLog {
         view.is_aligned(size_of::<u64>()).then_some(Self(view))
     }
 
+    /// Returns true if the front end has taken it away.
+    pub(super) fn is_broken(&self) -> bool {
+        self.0.area().is_broken()
+    }
+
     /// Notes that `len_bytes` were written from guest address `address` on. Pages beyond the bitmap are left
     /// out: the front end does not copy them.
     pub fn note(&self, address: u64, len_bytes: u64) {

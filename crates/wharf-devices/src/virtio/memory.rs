@@ -131,10 +131,11 @@ impl Memory {
         Ok(Self { regions, log: None })
     }
 
-    /// Returns true if the driver has taken some of the memory away: see [`Area::is_broken`].
+    /// Returns true if the driver has taken some of the memory, or the log, away: see [`Area::is_broken`].
     #[inline]
     pub fn is_broken(&self) -> bool {
-        self.regions.iter().any(|region| region.view.area().is_broken())
+        let is_log_broken = || self.log.as_ref().is_some_and(DirtyLog::is_broken);
+        self.regions.iter().any(|region| region.view.area().is_broken()) || is_log_broken()
     }
 
     /// Returns the same memory, whose writes are noted in `log`.

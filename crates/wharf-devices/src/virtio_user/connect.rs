@@ -14,7 +14,7 @@ use wharf_sys::unix_socket::Kind;
 const NAP: Duration = Duration::from_millis(10);
 /// Time between two checks whether a back end is still to be waited for, ns; its connection is noticed at
 /// once.
-const CHECK_NS: u64 = 100_000_000;
+const CHECK_NS: u64 = 250_000_000;
 
 /// Connects; tries again while the other end does not listen and `may_wait` is true.
 pub(super) fn connect(path: &Path, may_wait: impl Fn() -> bool) -> io::Result<UnixStream> {

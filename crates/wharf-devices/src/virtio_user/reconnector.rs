@@ -18,6 +18,8 @@ use wharf_mem::{Region, lock};
 
 /// Time between two attempts.
 const RETRY: Duration = Duration::from_millis(200);
+/// Times that back ends may refuse what the one before has left, or end meanwhile: then they get new rings.
+const REFUSALS_MAX: u32 = 3;
 
 /// A connection whose virtqueues run; `None` if they are those of the connection before.
 pub(super) type Connected<R> = (Session, Option<(Arc<Shared>, Pairs<R>)>);
@@ -47,7 +49,7 @@ impl<R: DriverRing + 'static> Reconnector<R> {
         endpoint: Endpoint, agreed: u64, region: Arc<Region>, kept: Option<Kept>,
     ) -> io::Result<Self> {
         let (state, (answer, answers)) = (Arc::<State>::default(), channel());
-        let caller = Attempts { state: state.clone(), endpoint, agreed, region, kept };
+        let mut caller = Attempts { state: state.clone(), endpoint, agreed, region, kept, refusals: 0 };
         let thread = std::thread::Builder::new().name("virtio-user".into());
         let thread = Some(thread.spawn(move || caller.run(&answer))?);
         Ok(Self { state, answers, thread })
@@ -98,11 +100,13 @@ struct Attempts {
     agreed: u64,
     region: Arc<Region>,
     kept: Option<Kept>,
+    /// Attempts that failed with what was kept.
+    refusals: u32,
 }
 
 impl Attempts {
     /// Tries until it succeeds, or is not wanted any more. Reports each error once.
-    fn run<R: DriverRing>(&self, answer: &Sender<Result<Connected<R>, DeviceError>>) {
+    fn run<R: DriverRing>(&mut self, answer: &Sender<Result<Connected<R>, DeviceError>>) {
         let mut told = String::new();
         while !self.state.ends() {
             let result = self.attempt();
@@ -126,16 +130,18 @@ impl Attempts {
         }
     }
 
-    fn attempt<R: DriverRing>(&self) -> Result<Connected<R>, DeviceError> {
+    fn attempt<R: DriverRing>(&mut self) -> Result<Connected<R>, DeviceError> {
         // A listener is tried for again from outside.
         let stream = self.endpoint.connect(|| self.endpoint.options.server && !self.state.ends())?;
         self.state.hold(stream.try_clone().ok());
         let session = Session::open(&self.endpoint, stream, Some(self.agreed))?;
-        if let Some((shared, bases)) = self.kept.as_ref().filter(|_| session.records) {
+        let may_go_on = session.records && self.refusals < REFUSALS_MAX;
+        if let Some((shared, bases)) = self.kept.as_ref().filter(|_| may_go_on) {
             // An attempt before may have ended after its back end had used buffers.
             let bases = session.positions(shared, self.endpoint.options.size, bases);
-            session.share(shared, self.endpoint.options.size, &bases)?;
-            return Ok((session, None));
+            let shared = session.share(shared, self.endpoint.options.size, &bases);
+            self.refusals += u32::from(shared.is_err());
+            return shared.map(|()| (session, None));
         }
         let (shared, queues) = session.start(&self.region, &self.endpoint.options)?;
         let pairs = Pairs::new(queues, shared.buffers.clone(), session.features);

@@ -12,9 +12,7 @@ use wharf_core::wait::Wait;
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::open::{Direction, open};
 use wharf_devices::pcap::format::Rotation;
-use wharf_devices::pcap::format::{
-    ByteOrder, PcapOptions, PcapReader, PcapWriter, Record, Resolution, SNAP_LEN_MAX,
-};
+use wharf_devices::pcap::format::{ByteOrder, PcapOptions, PcapReader, PcapWriter, Record, SNAP_LEN_MAX};
 use wharf_devices::pcap::{EMPTY, PcapSink, PcapSource, Snapped, TOO_LONG};
 use wharf_mem::frame::LENGTH_BYTES_MAX;
 use wharf_mem::{Batch, Meta};

@@ -95,7 +95,7 @@ impl<D: TxDevice> Notify for Timed<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: TxDevice> Device for Timed<D> {
-    delegate!(device: name, mode, mode_reason, link, attach, visit);
+    delegate!(device: name, mode, mode_reason, facts, set_line, link, attach, visit);
 
     fn close(&mut self) -> Result<(), DeviceError> {
         // Queues of one pool have one schedule.

@@ -144,7 +144,7 @@ impl<D: Device> Notify for Timed<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Device> Device for Timed<D> {
-    delegate!(inner: name, mode, mode_reason, link, visit, close);
+    delegate!(inner: name, mode, mode_reason, facts, set_line, link, visit, close);
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.region = Some(region.clone());

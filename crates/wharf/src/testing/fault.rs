@@ -241,7 +241,7 @@ impl<D: Device> Notify for Fault<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Device> Device for Fault<D> {
-    delegate!(inner: name, mode, mode_reason, link, attach);
+    delegate!(inner: name, mode, mode_reason, facts, set_line, link, attach);
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.inner.visit(see);

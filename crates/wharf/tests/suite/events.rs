@@ -30,7 +30,7 @@ impl wharf::device::Notify for Lined {}
 
 #[deny(clippy::missing_trait_methods)]
 impl Device for Lined {
-    delegate!(gate: name, mode, mode_reason, attach, visit, close);
+    delegate!(gate: name, mode, mode_reason, facts, set_line, attach, visit, close);
 
     fn link(&mut self) -> Option<Result<(), DeviceError>> {
         let (device, source) = (self.name(), std::io::Error::other("the test says so"));

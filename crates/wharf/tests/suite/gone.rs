@@ -157,7 +157,7 @@ impl Drop for Slow {
 impl Notify for Slow {}
 
 impl Device for Slow {
-    delegate!(inner: name, mode, mode_reason, attach, visit, close, link);
+    delegate!(inner: name, mode, mode_reason, facts, set_line, attach, visit, close, link);
 }
 
 impl TxDevice for Slow {

@@ -27,7 +27,7 @@ impl Notify for Quiet {
 
 #[deny(clippy::missing_trait_methods)]
 impl Device for Quiet {
-    delegate!(gate: name, mode, mode_reason, link, attach, visit, close);
+    delegate!(gate: name, mode, mode_reason, facts, set_line, link, attach, visit, close);
 }
 
 #[deny(clippy::missing_trait_methods)]

@@ -55,7 +55,7 @@ impl wharf::device::Notify for Placed {}
 
 #[deny(clippy::missing_trait_methods)]
 impl Device for Placed {
-    delegate!(gate: name, mode, mode_reason, attach, visit);
+    delegate!(gate: name, mode, mode_reason, facts, set_line, attach, visit);
 
     /// What it holds has not left.
     fn close(&mut self) -> Result<(), DeviceError> {

@@ -56,7 +56,7 @@ struct Moded {
 impl Notify for Moded {}
 
 impl Device for Moded {
-    delegate!(inner: name, mode_reason, attach, visit, close, link);
+    delegate!(inner: name, mode_reason, facts, set_line, attach, visit, close, link);
 
     fn mode(&self) -> Option<&'static str> {
         Some(self.mode)

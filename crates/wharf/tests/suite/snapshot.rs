@@ -79,8 +79,8 @@ fn near_end_of_a_wire_closes_first_then_its_packets_count_once_they_are_back() {
     let far_end = port.far_end().unwrap();
     let mut sender = port.sender("test").unwrap();
     for _ in 0..3 {
-        let packet = sender.packet(60, SECOND).unwrap();
-        _ = sender.send_packet(packet, SECOND).unwrap();
+        let packet = sender.packet(60, LONG).unwrap();
+        _ = sender.send_packet(packet, LONG).unwrap();
     }
     drop(sender);
     port.close(Duration::ZERO);

@@ -100,7 +100,7 @@ impl<D: TxDevice, F: Send> Notify for Via<D, F> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: TxDevice, F: Send> Device for Via<D, F> {
-    delegate!(inner: name, mode, mode_reason, link, attach, visit, close);
+    delegate!(inner: name, mode, mode_reason, facts, set_line, link, attach, visit, close);
 }
 
 #[deny(clippy::missing_trait_methods)]

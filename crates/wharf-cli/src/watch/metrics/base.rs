@@ -2,6 +2,7 @@
 
 use super::writer::{Writer, label};
 use crate::watch::board::Board;
+use crate::watch::device::{DeviceRow, LINK_UP};
 use crate::watch::running::Running;
 use std::fs;
 use wharf_devices::interfaces::HostInterface;
@@ -53,6 +54,12 @@ impl Writer {
             return;
         }
         let of = |path: &Running| label("path", &path.path);
+        self.family("wharf_path", "gauge", "", "1; the labels are the ends of a path.");
+        for path in paths {
+            let ends = [("from", &path.from), ("to", &path.to)]
+                .map(|(name, end)| label(name, end.as_deref().unwrap_or_default()));
+            self.value("wharf_path", &format!("{},{}", of(path), ends.join(",")), 1.0);
+        }
         self.family(
             "wharf_path_rate_bytes_per_second",
             "gauge",
@@ -64,21 +71,8 @@ impl Writer {
             let bytes = rate.map_or(0, |rate| rate.bits_per_second() / 8);
             self.value("wharf_path_rate_bytes_per_second", &of(path), bytes as f64);
         }
-        self.family(
-            "wharf_link_up",
-            "gauge",
-            "",
-            "1 while the interface of a path's end is up and has a carrier.",
-        );
-        for path in paths {
-            // A port of a switch is both ends of its direction.
-            let to = path.to.as_ref().filter(|to| path.from.as_ref() != Some(to));
-            for end in path.from.iter().chain(to) {
-                let Some(is_up) = is_link_up(end) else { continue };
-                let labels = format!("{},{}", of(path), label("device", end));
-                self.value("wharf_link_up", &labels, f64::from(u8::from(is_up)));
-            }
-        }
+        let devices: Vec<_> = paths.iter().map(|path| (path, path.device())).collect();
+        self.of_links(&devices, of);
         let name = "wharf_qdisc_delay_seconds";
         self.family(
             name,
@@ -96,7 +90,64 @@ impl Writer {
                 self.histogram(name, &labels, &within, delay.packets(), delay.sum_ns() / 1e9);
             }
         }
+        self.of_devices(&devices);
         self.of_batches(paths, of);
+    }
+
+    fn of_links(&mut self, devices: &[(&Running, Option<DeviceRow>)], of: impl Fn(&Running) -> String) {
+        self.family(
+            "wharf_link_up",
+            "gauge",
+            "",
+            "1 while the interface of a path's end is up and has a carrier, or the peer of its socket is ready.",
+        );
+        for (path, device) in devices {
+            let facts = device.as_ref().map(|device| &device.facts);
+            let is_up = facts.and_then(|facts| facts.get(LINK_UP)).filter(|_| path.to.is_some());
+            let labels = format!("{},{}", of(path), label("device", path.to.as_deref().unwrap_or_default()));
+            is_up.into_iter().for_each(|&is_up| self.value("wharf_link_up", &labels, is_up as f64));
+        }
+        for (path, _) in devices {
+            // A port of a switch is both ends of its direction.
+            let to = path.to.as_ref().filter(|to| path.from.as_ref() != Some(to));
+            for end in path.from.iter().chain(to) {
+                let Some(is_up) = is_link_up(end) else { continue };
+                let labels = format!("{},{}", of(path), label("device", end));
+                self.value("wharf_link_up", &labels, f64::from(u8::from(is_up)));
+            }
+        }
+    }
+
+    /// Adds the figures of devices that have some of their own.
+    fn of_devices(&mut self, devices: &[(&Running, Option<DeviceRow>)]) {
+        let devices = || devices.iter().filter_map(|(path, device)| Some((&path.path, device.as_ref()?)));
+        if devices().next().is_none() {
+            return;
+        }
+        self.family("wharf_device", "gauge", "", "1; the labels are what is constant while a peer is there.");
+        for (path, device) in devices() {
+            let constants = device.constants().map(|(name, value)| label(name, &value));
+            self.value("wharf_device", &format!("{},{}", label("path", path), constants.join(",")), 1.0);
+        }
+        for name in ["pairs", "pairs_in_use"] {
+            let whole = format!("wharf_device_{name}");
+            self.family(&whole, "gauge", "", "Queue pairs of the device.");
+            for (path, value) in devices().filter_map(|(path, device)| Some((path, device.facts.get(name)?)))
+            {
+                self.value(&whole, &label("path", path), *value as f64);
+            }
+        }
+        for (name, help) in [("interrupts", "Notifications that came."), ("kicks", "Notifications sent.")] {
+            let whole = format!("wharf_device_pair_{name}");
+            self.family(&whole, "counter", "", help);
+            for (path, device) in devices() {
+                for (pair, facts) in device.queue_pairs.iter().enumerate() {
+                    let labels = format!("{},pair=\"{pair}\"", label("path", path));
+                    let value = facts.get(name).copied().unwrap_or(0);
+                    self.value(&format!("{whole}_total"), &labels, value as f64);
+                }
+            }
+        }
     }
 
     fn of_batches(&mut self, paths: &[Running], of: impl Fn(&Running) -> String) {

@@ -6,7 +6,7 @@ use crate::output::{grouped, time};
 use crate::plain::plain;
 use crate::report::counts_text;
 use crate::watch::snapshot::PathCounters;
-use crate::watch::text::{delays, queue_texts, scaled};
+use crate::watch::text::{delays, device_texts, queue_texts, scaled};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -134,6 +134,7 @@ fn lines(path: &PathCounters, width: usize) -> Vec<Line<'static>> {
     let waited = delays(&path.recent_delay_ns_by_band);
     rows.extend(wrapped("waited", waited.lines().map(String::from), width));
     rows.extend(wrapped("queues", queue_texts(path).into_iter(), width));
+    rows.extend(wrapped("device", device_texts(path).into_iter(), width));
     rows.into_iter().map(shown).collect()
 }
 

@@ -5,6 +5,7 @@ use super::super::vring::{DESCRIPTORS_AT_A_TIME, Ring, with_ring};
 use super::deliver::{Buffers, Delivery, Writer};
 use crate::virtio::DeviceRing;
 use std::collections::VecDeque;
+use std::time::Instant;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::event::EventFd;
 
@@ -17,6 +18,17 @@ pub(super) struct LaneState {
     pub(super) too_few: u16,
     /// True if there are used buffers of which the driver was not notified.
     pub(super) owes_call: bool,
+    /// Its frames wait, and none has left since.
+    pub(super) stood: Option<Stood>,
+}
+
+/// Frames that wait for buffers of a driver that is there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stood {
+    /// A moment with nothing else to do.
+    pub(super) since: Instant,
+    /// Some have failed: the driver serves other pairs.
+    pub(super) is_unserved: bool,
 }
 
 /// Frames to be delivered, in order.
@@ -115,8 +127,8 @@ pub(super) fn turn(
         broken
     });
     running.note_written();
-    let rang = !more && tell(link, &mut running.ring, lane, call);
-    if memory.is_broken() {
+    let rang = !more && tell(link, 2 * pair, &mut running.ring, lane, call);
+    if running.is_broken() {
         link.lost_memory();
     } else if let Some(error) = broken {
         vring.fail();
@@ -128,12 +140,14 @@ pub(super) fn turn(
 }
 
 /// Notifies the driver of used buffers, if there are new ones and it asks for that. Returns true if it did.
-pub(super) fn tell(link: &Link, ring: &mut Ring, lane: &mut LaneState, call: Option<&EventFd>) -> bool {
+pub(super) fn tell(
+    link: &Link, index: usize, ring: &mut Ring, lane: &mut LaneState, call: Option<&EventFd>,
+) -> bool {
     if !std::mem::take(&mut lane.owes_call) || !with_ring!(ring, ring => ring.needs_notification()) {
         return false;
     }
     if let Some(call) = call {
-        link.note_call();
+        link.note_call(index);
         call.signal();
     }
     call.is_some()

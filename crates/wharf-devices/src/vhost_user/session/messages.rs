@@ -251,6 +251,7 @@ impl VhostUserBackendReqHandlerMut for Session {
             return Ok(());
         }
         self.slots.remove(at);
+        self.rests = true;
         self.remember_slots()
     }
 

@@ -4,6 +4,7 @@
 use super::guest::{HEADER_BYTES, Pair};
 use super::peer::*;
 use super::rig::{Rig, until};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use wharf_core::device::{Device, Notify, RxDevice, TxDevice};
 use wharf_devices::virtio::feature;
@@ -214,5 +215,34 @@ fn a_device_whose_only_ring_broke_the_rules_is_down() {
     pair.send_queue.place.areas()[1].store_u16(2, 999);
     assert_eq!(rig.receive(), []);
     assert!(rig.device.link().is_some_and(|link| link.is_err()));
+    rig.end();
+}
+
+#[test]
+fn a_line_that_is_taken_down_has_no_peer_and_frames_fail_by_name() {
+    let (mut rig, mut peer) = connected("line", 0);
+    let pair = Pair::new(&mut peer, 0, 16, 2048);
+    assert!(rig.device.link().is_some_and(|link| link.is_ok()));
+    assert!(rig.device.set_line(false));
+    assert!(peer.is_closed());
+    until(|| UnixStream::connect(rig.socket.path()).is_err());
+    let down = rig.device.link().unwrap().unwrap_err().to_string();
+    assert!(down.contains("its line was taken down"), "{down}");
+    transmit(&mut rig, 3);
+    assert_eq!(rig.failed.drain(..).collect::<Vec<_>>(), ["link-down"; 3]);
+    assert!(rig.device.set_line(true));
+    until(|| UnixStream::connect(rig.socket.path()).is_ok());
+    drop((peer, pair));
+    let mut peer = Peer::connect(&rig.socket.path());
+    peer.negotiate(0);
+    assert!(peer.share());
+    let mut pair = Pair::new(&mut peer, 0, 16, 2048);
+    pair.post(8);
+    transmit(&mut rig, 2);
+    until(|| {
+        rig.reap();
+        rig.sent == 2
+    });
+    assert_eq!((rig.errors.len(), rig.failed.len()), (0, 0), "{:?}", rig.errors);
     rig.end();
 }

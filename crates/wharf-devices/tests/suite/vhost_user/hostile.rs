@@ -9,7 +9,7 @@ use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use wharf_core::device::Device;
-use wharf_devices::virtio::feature;
+use wharf_devices::virtio::{Extent, feature};
 use wharf_mem::Meta;
 use wharf_testkit::content::content;
 
@@ -93,6 +93,30 @@ fn a_virtqueue_that_breaks_the_rules_stands_still_until_it_is_set_up_anew() {
 }
 
 /// Bytes that neither side has read: a driver that asks and does not read has filled both directions.
+/// The first buffer is looked at as a packed ring starts: also where its device was told of it before the ring.
+#[test]
+fn a_buffer_that_breaks_the_rules_before_its_ring_starts_stops_that_ring_alone() {
+    for features in [0, feature::PACKED, feature::PACKED | feature::IN_ORDER] {
+        let mut rig = Rig::new(&format!("early-{features:x}"), 1);
+        let mut peer = Peer::connect(&rig.socket.path());
+        peer.negotiate(features);
+        assert!(peer.share());
+        let mut pair = Pair::unannounced(&peer, 0, 16, 2048);
+        let outside = Extent { address: GUEST - 4096, len_bytes: 64 };
+        assert!(pair.send.add(&[outside], &[]).is_some());
+        pair.send.publish();
+        assert!(pair.set_up(&mut peer, 0, 0x8000 * u32::from(features != 0)), "{features:#x}");
+        let error = rig.error();
+        assert!(error.contains("virtqueue 1: 64 bytes at"), "{features:#x}: {error}");
+        pair.post(4);
+        let frames = [rig.frame(&[7; 60], Meta::default())];
+        assert_eq!(rig.transmit(frames), 0);
+        rig.reap();
+        assert_eq!(pair.next(&peer).unwrap()[HEADER_BYTES..], [7; 60]);
+        rig.end();
+    }
+}
+
 #[test]
 fn driver_that_reads_no_answers_blocks_only_itself() {
     let mut rig = Rig::new("unread", 1);
@@ -124,6 +148,37 @@ fn memory_that_shrinks_ends_its_connection() {
         assert!(is_set_up);
         assert_eq!(rig.receive(), []);
         file.set_len(0).unwrap();
+        let error = rig.error();
+        assert!(error.contains("made its shared memory shorter; the connection is closed"), "{error}");
+        assert!(peer.is_closed());
+        serves(&mut rig);
+        rig.end();
+    }
+}
+
+/// The log of pages, and the table of what is in flight.
+#[test]
+fn notes_that_shrink_end_their_connection() {
+    const SET_LOG_BASE: u32 = 6;
+    const SET_INFLIGHT_FD: u32 = 32;
+    wharf_devices::vhost_user::install_sigbus_handler().unwrap();
+    let len = 1 << 20;
+    let inflight = [words(&[len, 0]), 2u16.to_ne_bytes().to_vec(), 16u16.to_ne_bytes().to_vec(), vec![0; 4]];
+    for (request, body) in [(SET_LOG_BASE, words(&[len, 0])), (SET_INFLIGHT_FD, inflight.concat())] {
+        let mut rig = Rig::new(&format!("notes-{request}"), 1);
+        let mut peer = Peer::connect(&rig.socket.path());
+        let file = unsealed(len);
+        peer.negotiate(feature::LOG_ALL);
+        // LOG_SHMFD, REPLY_ACK, INFLIGHT_SHMFD.
+        assert!(peer.tell(SET_PROTOCOL_FEATURES, &words(&[1 << 1 | 1 << 3 | 1 << 12]), &[]));
+        assert!(peer.share());
+        peer.send(request, &body, &[file.as_raw_fd()]);
+        if request == SET_LOG_BASE {
+            assert!(peer.reply().is_some());
+        }
+        let mut pair = Pair::new(&mut peer, 0, 16, 2048);
+        file.set_len(0).unwrap();
+        assert!(pair.send(&peer, &[0; HEADER_BYTES], &[7; 60], 1));
         let error = rig.error();
         assert!(error.contains("made its shared memory shorter; the connection is closed"), "{error}");
         assert!(peer.is_closed());

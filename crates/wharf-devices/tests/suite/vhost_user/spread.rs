@@ -5,6 +5,7 @@ use super::peer::{Peer, SET_VRING_ENABLE, state};
 use super::rig::{Rig, until};
 use etherparse::PacketBuilder;
 use std::time::{Duration, Instant};
+use wharf_core::device::{Notify, TxDevice};
 use wharf_devices::virtio::feature;
 use wharf_mem::Meta;
 
@@ -57,6 +58,45 @@ fn come_back(rig: &mut Rig, features: u64) -> (Vec<Vec<(u8, u8)>>, Duration) {
         came.iter().map(Vec::len).sum::<usize>() == count
     });
     (came, took)
+}
+
+/// An application of the driver's may poll the first pair alone.
+#[test]
+fn a_pair_that_its_driver_does_not_serve_holds_up_no_other() {
+    let mut rig = Rig::new("unserved", 2);
+    let mut peer = Peer::connect(&rig.socket.path());
+    peer.negotiate(feature::MQ);
+    assert!(peer.share());
+    let mut pairs = [0, 1].map(|at| Pair::new(&mut peer, at, 256, 256));
+    pairs[0].post(256);
+    until(|| {
+        // Until flows go by both.
+        transmit(&mut rig, 0);
+        rig.sent > 0 && rig.device.outstanding() > 0
+    });
+    rig.device.set_patience(Some(Duration::ZERO));
+    let [mut sent, mut failed] = [0; 2];
+    for round in 1..100 {
+        rig.device.arm();
+        rig.device.disarm();
+        transmit(&mut rig, round);
+        rig.reap();
+        assert!(rig.sent > sent, "round {round}");
+        (sent, failed) = (rig.sent, rig.failed.len());
+        while pairs[0].next(&peer).is_some() {}
+        pairs[0].post(256);
+    }
+    assert!(sent > 100 && failed > 100, "{sent} {failed}");
+    let outstanding = rig.device.outstanding();
+    assert!(outstanding < 2 * usize::from(FLOWS), "{outstanding}");
+    assert!(rig.failed.iter().all(|reason| *reason == "ring-full"), "{:?}", rig.failed);
+    // Once it is served, fresh frames go.
+    pairs[1].post(256);
+    transmit(&mut rig, 100);
+    rig.failed.clear();
+    transmit(&mut rig, 101);
+    assert_eq!((rig.failed.len(), rig.device.outstanding()), (0, 0));
+    rig.end();
 }
 
 #[test]

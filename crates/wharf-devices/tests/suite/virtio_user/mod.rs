@@ -7,4 +7,5 @@ mod napi;
 mod pair;
 mod pairs;
 mod reconnect;
+mod refusal;
 mod several;
