@@ -109,6 +109,7 @@ impl Region {
     }
 
     /// The queues that may hold the region's frames while their devices take none.
+    #[doc(hidden)]
     pub fn sharers(&self) -> &Sharers {
         &self.sharers
     }
