@@ -60,7 +60,7 @@ impl<F: Family> Rx<F> {
             region: region.clone(),
             region_at,
             table: (0..size).map(|_| None).collect(),
-            wanted: posting.frames().clamp(1, size - 1),
+            wanted: posting.frames(0).clamp(1, size - 1),
             posting,
             next: 0,
             clean: 0,
@@ -152,7 +152,7 @@ impl<F: Family> Rx<F> {
 
     /// Posts as many buffers as are wanted, and the pool has.
     pub(super) fn refill(&mut self, bus: &impl Bus, cache: &mut Cache) -> Result<(), PoolError> {
-        self.wanted = self.posting.frames();
+        self.wanted = self.posting.frames(self.posted());
         while let Some(frame) = self.aside.pop() {
             if let Err((error, frame)) = cache.give_one(frame) {
                 self.aside.push(frame);

@@ -57,7 +57,7 @@ impl Receiving {
         let share = region.spec().frames / 4 * quarters / shared_by.max(1);
         self.posting = None;
         let posting = Posting::of(region, share.max(1).min(self.slots.len() as u32));
-        self.wanted = posting.frames();
+        self.wanted = posting.frames(0);
         self.posting = Some(posting);
     }
 
@@ -152,7 +152,7 @@ impl Receiving {
             return Ok(());
         }
         // Others that receive into this memory have come or gone.
-        self.wanted = self.posting.as_ref().map_or(0, Posting::frames);
+        self.wanted = self.posting.as_ref().map_or(0, |posting| posting.frames(self.posted));
         while self.wanted.saturating_sub(self.posted) >= bulk && port.state().reason().is_none() {
             let count = (self.wanted - self.posted).min(BATCH_FRAMES_MAX as u32);
             match cache.take(&mut self.passing, count as usize, region.data_bytes_max()) {

@@ -42,7 +42,7 @@ impl<R: DriverRing> Receiving<R> {
         Self {
             merges: features & feature::MRG_RXBUF != 0,
             table: (0..size).map(|_| None).collect(),
-            wanted: posting.frames() as u16,
+            wanted: posting.frames(0) as u16,
             posting,
             head: None,
             aside: Vec::new(),
@@ -169,7 +169,7 @@ impl<R: DriverRing> Receiving<R> {
 
     /// Posts as many buffers as are wanted, and the pool has.
     fn refill(&mut self, cache: &mut Cache) -> Result<(), PoolError> {
-        self.wanted = self.posting.frames() as u16;
+        self.wanted = self.posting.frames(self.queue.ring.outstanding().into()) as u16;
         for frame in self.aside.drain(..) {
             cache.give_one(frame).map_err(|(error, _)| error)?;
         }

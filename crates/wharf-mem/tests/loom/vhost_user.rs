@@ -87,7 +87,7 @@ impl Queue {
         self.index.store(1, SeqCst);
         // devices/virtio/split/device.rs needs_notification: fence(Ordering::SeqCst);
         fence(SeqCst);
-        // devices/vhost_user/sending/turn.rs turn: let rang = !more && tell(link, &mut running.ring, lane, call);
+        // devices/vhost_user/sending/turn.rs turn: let rang = !more && tell(link, 2 * pair, &mut running.ring, lane, call);
         // devices/vhost_user/sending/turn.rs tell: call.signal();
         if self.is_asked.load(SeqCst) && has_new_call {
             self.sleeper.signal();

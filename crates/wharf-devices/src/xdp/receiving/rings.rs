@@ -262,7 +262,10 @@ impl QueueRings {
 
     /// Wants as many frames as it may have beside other receivers now.
     fn share(&mut self, memory: &Memory) {
-        let part = memory.posting.as_ref().map_or(0, |(posting, queues)| posting.frames() / queues);
+        let part = memory
+            .posting
+            .as_ref()
+            .map_or(0, |(posting, queues)| posting.frames(self.posted * queues) / queues);
         self.wanted = self.wish.min(part).max(1);
     }
 
