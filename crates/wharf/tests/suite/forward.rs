@@ -1,7 +1,7 @@
 //! Ends that cannot be forwarded between, and the end of a run.
 
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wharf::device::Opened;
 use wharf::forward::{Forward, ForwardError, ForwardSettings};
 use wharf::qdisc::{FqCodel, FqCodelOptions, Qdisc};
@@ -113,8 +113,9 @@ fn ports_of_a_switch_that_take_nothing_then_the_others_go_on() {
         assert_eq!(senders[from].send_packet(packet, Duration::from_secs(9)).unwrap().accepted, 1);
     };
     let mut hear = |at: usize| {
-        let mut burst = far[at].burst(64);
-        while receivers[at].recv(&mut burst, Duration::from_secs(9)).unwrap() > 0 {
+        let (mut burst, began) = (far[at].burst(64), Instant::now());
+        while began.elapsed() < Duration::from_millis(200) {
+            receivers[at].recv(&mut burst, Duration::from_millis(100)).unwrap();
             if burst.iter().any(|bytes| bytes.len() == 99) {
                 return true;
             }
@@ -126,10 +127,15 @@ fn ports_of_a_switch_that_take_nothing_then_the_others_go_on() {
         // To all: three ports take no more than their wire holds.
         send(0, 9, 1500);
     }
-    send(1, 0, 99);
-    assert!(hear(0), "the first hears the second");
-    send(0, 1, 99);
-    assert!(hear(1), "the second hears the first");
+    // The ports that take what comes may drop some of it, too: they have had the same load.
+    let mut heard = |from: usize, to: usize| {
+        (0..100).any(|_| {
+            send(from, to as u8, 99);
+            hear(to)
+        })
+    };
+    assert!(heard(1, 0), "the first hears the second");
+    assert!(heard(0, 1), "the second hears the first");
     drop((senders, receivers));
     forward.finish(Duration::ZERO);
 }
