@@ -157,30 +157,30 @@ mod tests {
     use super::*;
     use crate::args::OnGone;
 
-    /// Looks at a stall at these times in ms. Returns whether it was told then, and the errors.
-    fn looks(on_stall: OnStall, give_up_ms: Option<u64>, at_ms: &[u64]) -> (Vec<bool>, Vec<Option<String>>) {
+    /// Checks a stall at these times in ms. Returns whether it was reported then, and the errors.
+    fn checks(on_stall: OnStall, give_up_ms: Option<u64>, at_ms: &[u64]) -> (Vec<bool>, Vec<Option<String>>) {
         let (name, give_up) = ("udp:x".into(), give_up_ms.map(Duration::from_millis));
         let device =
             Device { name, is_peer: false, reopens: true, on_gone: OnGone::Reopen, on_stall, give_up };
         let (mut stall, began) = (Stall::default(), Instant::now());
         stall.begin(began);
-        let look = |ms: &u64| {
+        let check = |ms: &u64| {
             let now = began + Duration::from_millis(*ms);
             let error = stall.look(&device, &QueueCounters::default(), &Line::default(), now);
             (stall.is_told(), error)
         };
-        at_ms.iter().map(look).unzip()
+        at_ms.iter().map(check).unzip()
     }
 
     #[test]
-    fn a_stall_is_told_after_a_second_and_ends_a_run_only_if_that_is_asked_for() {
-        let (told, errors) = looks(OnStall::Report, None, &[999, 1000, 9999, 10_000, 60_000, 3_600_000]);
+    fn a_stall_is_reported_after_a_second_and_ends_a_run_only_if_that_is_asked_for() {
+        let (told, errors) = checks(OnStall::Report, None, &[999, 1000, 9999, 10_000, 60_000, 3_600_000]);
         assert_eq!((told[0], told[1], errors.iter().flatten().count()), (false, true, 0));
         // The port opens it anew.
-        assert_eq!(looks(OnStall::Reset, None, &[1000, 10_000, 60_000]).1, [None, None, None]);
-        let (_, errors) = looks(OnStall::Fail, None, &[9999, 10_000]);
+        assert_eq!(checks(OnStall::Reset, None, &[1000, 10_000, 60_000]).1, [None, None, None]);
+        let (_, errors) = checks(OnStall::Fail, None, &[9999, 10_000]);
         assert_eq!(errors, [None, Some("udp:x: it has completed none of 0 frames for 10 s".into())]);
-        let (_, errors) = looks(OnStall::Report, Some(3000), &[2999, 3000]);
+        let (_, errors) = checks(OnStall::Report, Some(3000), &[2999, 3000]);
         assert!(
             errors[0].is_none() && errors[1].as_ref().unwrap().contains("given up: no completion for 3s")
         );

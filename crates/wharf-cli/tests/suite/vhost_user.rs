@@ -126,7 +126,7 @@ fn driver(socket: &Path) -> Running {
     let to = format!("virtio-user:{}", text(socket));
     let mut driver =
         Running::start(&["send", "--to", &to, "--size", "200", "--rate", "1kpps", "--stats", "100ms"]);
-    // The other side looks at the connection four times a second.
+    // The other side checks the connection four times a second.
     driver.until_lines(8, |line| line.contains("sent ") && !line.contains("sent 0 "));
     driver
 }
@@ -194,7 +194,7 @@ fn frames_that_a_stopped_back_end_has_are_lost_and_a_signal_ends_the_sender_soon
     let mut run = Running::start(&[&args[..], &[&text(&control)]].concat());
     until_moved(&control, 1);
     peer.signal("STOP");
-    // What a device has as a signal ends the run is no fault, unless the stall was told.
+    // What a device has as a signal ends the run is no fault, unless the run reported the stall.
     run.until_said("has completed none of ");
     let done = run.end();
     peer.signal("CONT");

@@ -7,7 +7,7 @@
 
 use wharf_mem::{Region, Sharers};
 
-/// Queues that share a pool without a word: both directions of a pair.
+/// Queues whose parts are never smaller: both directions of a pair.
 const PAIR: u32 = 2;
 /// Eighths of a discipline's whole part, and of the half at which it has drained.
 pub(super) const HALF: usize = ALL / 2;

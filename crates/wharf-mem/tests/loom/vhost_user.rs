@@ -71,7 +71,7 @@ impl Queue {
 /// The steps of calls that may be left out.
 #[derive(Clone, Copy)]
 struct CallSteps {
-    /// A turn holds the lock from the look at the event to the signal.
+    /// A turn holds the lock from reading the event to the signal.
     turns_under_lock: bool,
     /// A new event is signalled.
     signals_new: bool,
@@ -157,9 +157,9 @@ fn a_new_event_that_is_not_signalled_is_found() {
 /// The steps of kicks that may be left out.
 #[derive(Clone, Copy)]
 struct KickSteps {
-    /// The poller looks at the ring after it has asked for a kick.
+    /// The poller checks the ring after it has asked for a kick.
     looks_after: bool,
-    /// A start of a virtqueue is told to the poller.
+    /// The start of a virtqueue is reported to the poller.
     tells_start: bool,
 }
 

@@ -164,8 +164,8 @@ fn held_up(owners: &str, stops: u64) -> u64 {
 
 #[test]
 fn the_other_sender_goes_on() {
-    // Of some 20,000 stops one does hold the other up: it waits for room, the first is behind `fill`, and the poller sleeps.
-    // FIXME: find why the poller lets nobody in. `WHARF_STOPS=3000`, six at a time, shows it within minutes.
+    // One of some 20,000 stops does hold the other sender up: it waits for room, the first fills its packets, the poller sleeps.
+    // FIXME: find why the poller admits no sender. `WHARF_STOPS=3000`, six at a time, shows it within minutes.
     let stops = std::env::var("WHARF_STOPS").map_or(60, |stops| stops.parse().unwrap());
     for owners in ["poller", "auto"] {
         assert_eq!(held_up(owners, stops), 0, "{owners}: of {stops}");

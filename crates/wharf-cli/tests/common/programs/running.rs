@@ -15,12 +15,12 @@ const BOUND: Duration = Duration::from_secs(120);
 const STEP_BOUND: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Waits until `look` has an answer. Its last error says what there was instead.
+/// Waits until `check` has an answer. Its last error says what there was instead.
 #[track_caller]
-pub fn eventually<T, E: Display>(mut look: impl FnMut() -> Result<T, E>) -> T {
+pub fn eventually<T, E: Display>(mut check: impl FnMut() -> Result<T, E>) -> T {
     let began = Instant::now();
     loop {
-        match look() {
+        match check() {
             Ok(found) => return found,
             Err(instead) => assert!(began.elapsed() < STEP_BOUND, "not in {STEP_BOUND:?}: {instead}"),
         }
@@ -71,7 +71,7 @@ pub struct Running {
 }
 
 impl From<Child> for Running {
-    /// Collects what it says on those outputs that nobody has taken.
+    /// Collects what it says on those outputs that no test has taken.
     fn from(mut child: Child) -> Self {
         let (stdout, stderr) = (child.stdout.take().map(Output::of), child.stderr.take().map(Output::of));
         Self { child, stdout, stderr }
