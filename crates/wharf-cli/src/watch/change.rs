@@ -109,6 +109,7 @@ impl Change {
         let changes = Self::parse_all(texts, qdiscs)?;
         let is_none = |name: &&str| !names.iter().chain(devices).any(|there| there == name);
         match changes.iter().filter_map(|(path, _)| *path).find(is_none) {
+            Some(name) if names.is_empty() => Err(format!("\"{name}\" is no path: there is none")),
             Some(name) => Err(format!("\"{name}\" is no path: there is {}", names.join(", "))),
             None => Ok(()),
         }
@@ -314,6 +315,8 @@ mod tests {
         let known = ["p2.rate=1mbit", "tap:a.b.rate=1mbit", "null.link=down", "bql=off"];
         assert!(known.iter().all(|text| check(text).is_ok()));
         assert_eq!(check("tap:a.rate=1mbit").unwrap_err(), "\"tap:a\" is no path: there is p1, p2");
+        let of_none = Change::check_all(&["p9.bql=off".into()], &[], &[], &QdiscRegistry::default());
+        assert_eq!(of_none.unwrap_err(), "\"p9\" is no path: there is none");
         assert!(check("p1.link=off").unwrap_err().contains("want up or down"));
     }
 
