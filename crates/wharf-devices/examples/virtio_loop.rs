@@ -7,7 +7,8 @@
 //! anything was lost, doubled, reordered or changed.
 //!
 //! It begins once the peer has sent back a frame that is none of those: a driver may flush, as its port
-//! starts, what has come before (DPDK's does), and that is no loss.
+//! starts, what has come before (DPDK's does), and that is no loss. It also waits until the peer has enabled
+//! all queue pairs: a flow that moves to a pair enabled later may overtake its own frames.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -114,13 +115,26 @@ impl Loop {
         Ok(())
     }
 
-    /// Waits until frames come back.
+    /// True once the peer has enabled all queue pairs.
+    fn has_all_pairs(&self) -> bool {
+        let (mut pairs, mut in_use) = (0, 0);
+        self.device.facts(&mut |fact| match fact.name {
+            "pairs" => pairs = fact.value,
+            "pairs_in_use" => in_use = fact.value,
+            _ => {}
+        });
+        in_use == pairs
+    }
+
+    /// Waits until frames come back, and by all pairs.
     fn meet(&mut self) -> Result<(), Box<dyn std::error::Error>> {
         let began = Instant::now();
         let mut asked: Option<Instant> = None;
-        while !self.is_met {
+        while !self.is_met || !self.has_all_pairs() {
             if began.elapsed() > FIRST_WITHIN {
-                return Err("no frame comes back".into());
+                return Err(
+                    if self.is_met { "a queue pair stays disabled" } else { "no frame comes back" }.into()
+                );
             }
             if self.batch.is_empty() && asked.is_none_or(|at| at.elapsed() > ASK_EVERY) {
                 self.cache.take(&mut self.batch, 1, 60)?;
