@@ -15,7 +15,7 @@ pub enum Owners {
     /// runs the queue, or that its low priority keeps from a processor, holds up the others.
     Senders,
     /// The port's poller, which sleeps while there is nothing to do. Senders only publish: one that is stopped or has a
-    /// low priority holds up no other, unless it is stopped while it takes buffers from the pool's depot, under a lock.
+    /// low priority holds up no other, unless it then holds the pool's lock, or the allocator's.
     Poller {
         /// The processor that it keeps to.
         cpu: Option<usize>,

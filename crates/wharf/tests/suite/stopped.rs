@@ -1,9 +1,11 @@
 //! A sender's thread is stopped between any two instructions, by ptrace(2), as SIGSTOP or a low priority may stop it: the other
 //! sender goes on meanwhile. `WHARF_STOPS=20000 cargo test --release -p wharf --test suite stopped` covers whole calls.
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::UnsafeCell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
@@ -20,12 +22,55 @@ const WARM_UP: u32 = 500;
 /// The bound of a test that hangs otherwise; no measure of speed.
 const HANGS: Duration = Duration::from_secs(10);
 
+/// The allocator of this binary. In the process of the two senders it takes no lock, and leaks: the system's
+/// has locks, and a thread that waits allocates.
+struct Leaky<const BYTES: usize> {
+    leaks: AtomicBool,
+    used: AtomicUsize,
+    region: UnsafeCell<[u8; BYTES]>,
+}
+
+#[global_allocator]
+static ALLOCATOR: Leaky<{ 512 << 20 }> = Leaky {
+    leaks: AtomicBool::new(false),
+    used: AtomicUsize::new(0),
+    region: UnsafeCell::new([0; 512 << 20]),
+};
+
+// SAFETY: no reference to the region is made, and each part of it is handed out once.
+unsafe impl<const BYTES: usize> Sync for Leaky<BYTES> {}
+
+// SAFETY: a part of the region is aligned, and of the layout's size; else the system's allocator answers.
+unsafe impl<const BYTES: usize> GlobalAlloc for Leaky<BYTES> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if !self.leaks.load(Relaxed) {
+            // SAFETY: the caller's own layout.
+            return unsafe { System.alloc(layout) };
+        }
+        let most = layout.size() + layout.align();
+        let start = self.used.fetch_add(most, Relaxed);
+        if start + most > BYTES {
+            return std::ptr::null_mut();
+        }
+        let start = self.region.get().cast::<u8>().wrapping_add(start);
+        start.wrapping_add(start.align_offset(layout.align()))
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        if !self.leaks.load(Relaxed) {
+            // SAFETY: nothing has come from the region yet.
+            unsafe { System.dealloc(memory, layout) }
+        }
+    }
+}
+
 /// The process of the two senders. A test only so that it is in this binary: it returns at once otherwise.
 #[test]
 fn child() {
     let Ok(owners) = std::env::var(CHILD) else { return };
+    ALLOCATOR.leaks.store(true, SeqCst);
     let owners = if owners == "auto" { Owners::Auto } else { Owners::Poller { cpu: None } };
-    // So little room that senders wait for it. (Memory must not be short: the pool's depot and its wait list have a lock.)
+    // So little room that senders wait for it. (Memory must not be short: the pool has a lock.)
     let fifo = Fifo::new(FifoLimit::Packets(64));
     let path = Port::builder("udp:127.0.0.1:9", Direction::Send).qdisc(fifo).owners(owners);
     let path = path.build().unwrap();
