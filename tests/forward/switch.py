@@ -89,11 +89,11 @@ class Switch:
         raise AssertionError(f"no line {line!r}: {self.log()}")
 
     def end(self, received=0):
-        """Its ports, and the frames freed by reason, once so many have been received. The account adds up, or the exit code says so."""
+        """Its ports, and the frames freed by reason, once so many have come. The account adds up, or the exit code says so."""
         until = time.monotonic() + 20
         while received and time.monotonic() < until:
             paths = json.loads(run(f"{WHARF} show {self.process.pid} --json"))["paths"]
-            received *= sum(path["received_packets"] for path in paths) < received
+            received *= sum(path["received_packets"] + path["drops"].get("spoofed", 0) for path in paths) < received
         self.process.send_signal(signal.SIGINT)
         text = self.process.communicate(timeout=20)[0]
         assert self.process.returncode == 0, (self.process.returncode, self.log())
