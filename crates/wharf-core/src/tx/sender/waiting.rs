@@ -299,7 +299,7 @@ impl Sender {
         let counters = self.shared.counters();
         let queue = QueueProgress {
             taken_bytes: counters.bytes.get(),
-            limit_bytes: counters.bql_limit_bytes.get(),
+            limit_bytes: counters.device_limit_bytes(),
             is_dry: counters.gone() >= counters.accepted.get(),
             tsq_window: self.shared.tsq_window(),
         };
