@@ -170,15 +170,6 @@ impl QueueCounters {
         }
     }
 
-    /// Returns the bytes that the byte queue limit lets into the device: of a limit in packets, by the mean
-    /// length of a packet.
-    pub(crate) fn device_limit_bytes(&self) -> u64 {
-        match self.bql_limit_packets.get() {
-            0 => self.bql_limit_bytes.get(),
-            packets => packets.saturating_mul(self.bytes.get() / self.packets.get().max(1)),
-        }
-    }
-
     /// Shows all counters, and the gauges that follow from them.
     pub(crate) fn measure(&self, inside: Inside, walk: &mut Walk<'_>) {
         self.each(walk);
@@ -329,20 +320,6 @@ impl SenderCounters {
 mod tests {
     use super::*;
     use crate::metrics::Metric;
-
-    /// A sender's small queue counts the bytes inside.
-    #[test]
-    fn a_limit_in_packets_is_as_long_as_the_packets_are() {
-        let counters = QueueCounters::default();
-        counters.bql_limit_bytes.set(15_140);
-        assert_eq!(counters.device_limit_bytes(), 15_140);
-        counters.bql_limit_packets.set(10);
-        counters.packets.add(100);
-        counters.bytes.add(6_000);
-        assert_eq!(counters.device_limit_bytes(), 600);
-        counters.bytes.add(100 * 65_536 - 6_000);
-        assert_eq!(counters.device_limit_bytes(), 655_360, "super-packets");
-    }
 
     #[test]
     fn frames_lost_behind_the_device_are_not_among_those_sent() {
