@@ -55,6 +55,7 @@ bottleneck() { # kernel|xdp|packet
     ready /tmp/forward.err forwarding \$forward
   fi
 }
+echo "=kernel \$(uname -r) \$(uname -v)"
 for round in $(seq -s ' ' "$rounds"); do
   for by in kernel xdp packet; do
     # The TAP has a carrier only while the sender has it open: the bottleneck comes after.

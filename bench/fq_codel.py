@@ -2,6 +2,7 @@
 `guest` reads the console of fq-codel-guest.sh."""
 import collections
 import json
+import re
 import statistics
 import sys
 
@@ -35,12 +36,21 @@ def table():
         print(f"| {kind} | {qdisc} | {' | '.join(f'{value:.3g}' if value < 100 else f'{value:.0f}' for value in medians)} |")
 
 
+def kernel(release, built):
+    """Names the kernel that Wharf is compared with, and says whether its CoDel drops packets of sparse flows: by the date in `uname -v`."""
+    year = re.search(r"\b20\d\d\b", built)
+    lacks = "lacks 815980fe6dbb" if year and int(year[0]) < 2026 else "may lack 815980fe6dbb (see its changelog)"
+    return f"kernel {release}, {built.strip()}: {lacks}; without, CoDel drops packets of sparse flows that ran empty\n"
+
+
 def guest():
     """The receiver's reports on a guest's console, between lines `=begin BY` and `=end BY`."""
     runs = collections.defaultdict(list)
     by, lines = None, []
     for line in sys.stdin:
-        if line.startswith("=begin "):
+        if line.startswith("=kernel "):
+            print(kernel(*line.split(maxsplit=2)[1:]))
+        elif line.startswith("=begin "):
             by, lines = line.split()[1], []
         elif line.startswith("=end ") and by:
             runs[by].append(guest_row(json.loads("".join(lines))))

@@ -50,6 +50,24 @@ queues_gone() { # KIND: an interface of several queues goes away
   echo "$1, 4 queues: a link down and up again, or deleted and made again: on it goes"
 }
 
+# one_rate SENDERS: four queues, through which as many flows go, share --rate. In three seconds, however the machine pauses, it is not
+# exceeded by 2 %, of which their bursts would be a third.
+one_rate() {
+  local load began bytes ns
+  forward packet:fa packet:fb --queues 4 --rate 100mbit
+  there=(ip netns exec $a)
+  start load "" "$wharf" send --to packet:ha --size 1000 --senders "$1" --rate 200mbit --seconds 60 --json
+  load=$pid there=(ip netns exec $b)
+  flows $c hb 1000
+  began=$(date +%s%N) bytes=$(link_statistic $c hb rx_bytes)
+  sleep 3
+  bytes=$(($(link_statistic $c hb rx_bytes) - bytes)) ns=$(($(date +%s%N) - began))
+  stop load "$load" INT
+  forwarded
+  echo "packet, 4 queues, $1 flows: $((bytes * 8000 / ns)) Mbit/s through --rate 100mbit"
+  [ $((bytes * 80000 / ns)) -le 1020 ] || die "4 queues together exceed their rate"
+}
+
 into_one() { # frames of four queues meet in a capture
   forward packet:fa "pcap:$out/one.pcap" --queues 4
   to=packet:ha
@@ -88,6 +106,8 @@ queues() {
   # All 10000 frames find room while the forwarder stands still.
   several xdp ha hb xdp:fa xdp:fb --frames 32768
   by_one
+  one_rate 1
+  one_rate 16
   queues_gone packet
   queues_gone xdp
   into_one

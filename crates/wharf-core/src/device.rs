@@ -291,11 +291,14 @@ pub trait TxDevice: Device {
     fn set_patience(&mut self, _patience: Option<Duration>) {}
 }
 
-/// The flows of a class that a device which thins what comes tells apart, by high bits of their hash.
+/// The flows of a class that a row of buckets tells apart, in a device which thins what comes.
 pub const THIN_FLOWS: usize = 1024;
-/// The buckets by which it does: see [`thin_bucket`].
-pub const THIN_BUCKETS: usize = 8 * THIN_FLOWS;
-/// The part of each bucket's packets that passes, of `u32::MAX`.
+/// The rows of a class, by bits of the hash of their own: two flows that share a bucket of one row seldom
+/// share one of the other.
+pub const THIN_ROWS: usize = 2;
+/// The buckets of all classes and rows: see [`thin_buckets`].
+pub const THIN_BUCKETS: usize = 8 * THIN_ROWS * THIN_FLOWS;
+/// The part that passes of the packets of each bucket, of `u32::MAX`.
 pub type Passes = [u32; THIN_BUCKETS];
 
 /// Returns the seed of the hash, of 56 bits: another one in each process, or a sender could choose flows that
@@ -305,11 +308,15 @@ pub fn thin_seed() -> u64 {
     *SEED.get_or_init(|| RandomState::new().build_hasher().finish() >> 8)
 }
 
-/// Returns a packet's bucket: its class, the upper three bits of its DSCP, and its flow. So an urgent flow
+/// Returns a packet's bucket in each row of its class, the upper three bits of its DSCP. So an urgent flow
 /// shares none with others.
-pub fn thin_bucket(bytes: &[u8]) -> usize {
+pub fn thin_buckets(bytes: &[u8]) -> [usize; THIN_ROWS] {
     let class = usize::from(traffic_class(bytes).unwrap_or(0) >> 5);
-    class * THIN_FLOWS + (flow_hash_seeded(bytes, thin_seed()) >> (u64::BITS - THIN_FLOWS.ilog2())) as usize
+    let hash = flow_hash_seeded(bytes, thin_seed());
+    std::array::from_fn(|row| {
+        let flow = hash.rotate_left((row as u32 + 1) * THIN_FLOWS.ilog2()) as usize % THIN_FLOWS;
+        (class * THIN_ROWS + row) * THIN_FLOWS + flow
+    })
 }
 
 /// The receive side of a device: one receive queue.
@@ -347,9 +354,9 @@ pub trait RxDevice: Device {
         None
     }
 
-    /// Has the device drop by chance, before they are received, all but a part of each bucket's packets: a
-    /// discipline behind it would drop them. `None` ends it, and so does a second without a call. Returns
-    /// true if the device can, for some protocols at least; by default false.
+    /// Has the device drop by chance, before they are received, packets that a discipline behind it would
+    /// drop. Of a flow the larger one of its buckets' parts passes. `None` ends it, and so does a second
+    /// without a call. Returns true if the device can, for some protocols at least; by default false.
     fn thin(&mut self, _passes: Option<&Passes>) -> bool {
         false
     }

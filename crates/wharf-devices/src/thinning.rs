@@ -2,17 +2,20 @@
 //! some flows ([`RxDevice::thin`](wharf_core::device::RxDevice::thin)).
 //!
 //! It runs in the time of whoever sends, or of the interrupt: the receiver does not pay for what its
-//! discipline would drop. It hashes plain TCP and UDP packets, without a VLAN tag in their bytes, as
-//! [`thin_bucket`](wharf_core::device::thin_bucket) does; all others pass. A map has the part of each bucket
-//! that passes, and counts what is dropped. Its first entry says whether a setting is new, and since when the
-//! program has it: it holds for a second, so that everything passes after a kill, or while nobody receives.
-//! (The program takes the time: this process may be in another time namespace.) Where the kernel refuses the
-//! program, nothing is thinned.
+//! discipline would drop. It hashes IP packets as [`thin_buckets`](wharf_core::device::thin_buckets) does.
+//! Those with IPv4 options, IPv6 extension headers or an authentication header pass, as all others do. A
+//! map has the part of each bucket that passes, and counts what is dropped. Its first entry says whether a
+//! setting is new, and since when the program has it: it holds for a second, so that everything passes
+//! after a kill, or while nobody receives. (The program takes the time: this process may be in another time
+//! namespace.) Where the kernel refuses the program, nothing is thinned.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use wharf_core::device::{Passes, THIN_BUCKETS, THIN_FLOWS, thin_seed};
-use wharf_packet::{ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, TCP, UDP};
+use wharf_core::device::{Passes, THIN_BUCKETS, THIN_FLOWS, THIN_ROWS, thin_seed};
+use wharf_packet::{
+    ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_QINQ, ETHERTYPE_VLAN, SCTP, TCP, UDP,
+    VLAN_BYTES, VLAN_TAGS_MAX,
+};
 use wharf_sys::xdp::assembler::Condition::{Equal, NotEqual};
 use wharf_sys::xdp::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use wharf_sys::xdp::assembler::Width::{Byte, Double, Half, Word};
@@ -21,6 +24,8 @@ use wharf_sys::xdp::assembler::{
 };
 use wharf_sys::xdp::{ShareMap, load_filter};
 
+/// The protocol number of the authentication header, behind which the transport lies.
+const AUTHENTICATION: u8 = 51;
 /// The reason of packets that it drops.
 pub(crate) const THINNED: &str = "thinned";
 /// Time for which a setting holds.
@@ -33,15 +38,16 @@ const KNOWN: u64 = 2;
 const STATE_BITS: i32 = 8;
 /// Entries of the map for each queue.
 pub(crate) const ENTRIES: u32 = THIN_BUCKETS as u32 + 1;
-/// Bits of the hash that are not the bucket's.
-const HASH_SHIFT: i32 = (u64::BITS - THIN_FLOWS.ilog2()) as i32;
 
 /// Offsets on the program's stack, from its end: the key of a lookup in the map, and the packet's bytes.
 const KEY_AT: i16 = -8;
 const BYTES_AT: i16 = -56;
+/// Place of the IP header: the addresses of an IPv4 header then lie at a multiple of eight.
+const IP_AT: i16 = BYTES_AT + 4;
 /// The number of the queue's first entry, and once the packet's class is known that of the class.
 const KEPT_AT: i16 = KEY_AT + 4;
-/// The context, the protocol and later the entry, the ports and later the part that passes, the hash.
+/// The context, the protocol and later the entry, the bytes of tags and later the ports and the part that
+/// passes, the hash.
 const CONTEXT: Register = R6;
 const PROTOCOL: Register = R7;
 const PORTS: Register = R8;
@@ -174,13 +180,8 @@ impl Thinner<'_> {
         self.code.add(R8, HOLDS_NS);
         self.code.jump_if_beyond(R0, R8, self.ends.passed);
         self.hash();
-        self.code.shift_right(HASH, HASH_SHIFT);
-        self.code.load(Word, R0, R10, KEPT_AT);
-        self.code.add_register(R0, HASH);
-        self.code.add(R0, 1);
-        self.look_up();
-        self.code.copy(R7, R0);
-        self.code.load(Word, R8, R7, 0);
+        self.code.set(R8, 0);
+        (0..THIN_ROWS).for_each(|row| self.look_at(row));
         self.code.call(GET_PRANDOM_U32);
         let drops = self.code.label();
         self.code.jump_if_beyond(R0, R8, drops);
@@ -189,6 +190,23 @@ impl Thinner<'_> {
         self.code.set(R1, 1);
         self.code.add_atomically(R7, 8, R1);
         self.code.jump(self.ends.thinned);
+    }
+
+    /// Sets R7 to the entry of the packet's bucket in row `row`, and R8 to its part if that is larger.
+    fn look_at(&mut self, row: usize) {
+        let (bits, larger) = (THIN_FLOWS.ilog2() as i32, self.code.label());
+        self.code.copy(R0, HASH);
+        self.code.shift_right(R0, u64::BITS as i32 - (row as i32 + 1) * bits);
+        self.code.and(R0, THIN_FLOWS as u32 - 1);
+        self.code.load(Word, R1, R10, KEPT_AT);
+        self.code.add_register(R0, R1);
+        self.code.add(R0, (1 + row * THIN_FLOWS) as i32);
+        self.look_up();
+        self.code.copy(R7, R0);
+        self.code.load(Word, R0, R7, 0);
+        self.code.jump_if_beyond(R8, R0, larger);
+        self.code.copy(R8, R0);
+        self.code.place(larger);
     }
 
     /// Sets R0 to the entry of number R0.
@@ -201,14 +219,21 @@ impl Thinner<'_> {
         self.code.jump_if_null(R0, self.ends.passed);
     }
 
-    /// Copies `bytes` of the packet, from byte `at` of the IP header on, to `to` of the stack.
+    /// Copies `bytes` of the packet, from byte `at` of the IP header on, to `to` of the stack. In a frame
+    /// tags of `PORTS` bytes lie before it.
     fn load_bytes(&mut self, at: i32, bytes: i32, to: i16) {
-        let (load, at) = match self.begin {
-            PacketBegin::Ethernet(load) => (load, at + ETHERNET_BYTES as i32),
-            PacketBegin::Ip => (SKB_LOAD_BYTES_RELATIVE, at),
-        };
         self.code.copy(R1, CONTEXT);
-        self.code.set(R2, at);
+        let load = match self.begin {
+            PacketBegin::Ethernet(load) => {
+                self.code.copy(R2, PORTS);
+                self.code.add(R2, at + ETHERNET_BYTES as i32);
+                load
+            }
+            PacketBegin::Ip => {
+                self.code.set(R2, at);
+                SKB_LOAD_BYTES_RELATIVE
+            }
+        };
         self.code.copy(R3, R10);
         self.code.add(R3, to.into());
         self.code.set(R4, bytes);
@@ -217,54 +242,91 @@ impl Thinner<'_> {
         self.code.jump_if(R0, NotEqual, 0, self.ends.passed);
     }
 
-    /// Sets `HASH` to the packet's flow hash.
-    fn hash(&mut self) {
-        /// Place of the IP header: the addresses of an IPv4 header then lie at a multiple of eight.
-        const IP_AT: i16 = BYTES_AT + 4;
-        const IPV4_FRAGMENT_MASK: u16 = 0x3fff;
-        let (ipv6, ports, known) = (self.code.label(), self.code.label(), self.code.label());
-        self.code.shift_right(HASH, STATE_BITS);
+    /// Loads the IP header behind the tags of a frame, and goes on to `ipv6` for one of IPv6.
+    fn find_ip(&mut self, ipv6: Label) {
         if self.begin == PacketBegin::Ip {
             self.load_bytes(0, 24, IP_AT);
             self.code.load(Byte, R0, R10, IP_AT);
             self.code.shift_right(R0, 4);
             self.code.jump_if(R0, Equal, 6, ipv6);
-        } else {
+            return;
+        }
+        self.code.set(PORTS, 0);
+        let untagged = self.code.label();
+        for tags in 0..=VLAN_TAGS_MAX {
             self.load_bytes(-4, 28, BYTES_AT);
             self.code.load(Half, R0, R10, BYTES_AT + 2);
-            self.code.jump_if(R0, Equal, network_half(ETHERTYPE_IPV6), ipv6);
-            self.code.jump_if(R0, NotEqual, network_half(ETHERTYPE_IPV4), self.ends.passed);
+            if tags < VLAN_TAGS_MAX {
+                let tagged = self.code.label();
+                self.code.jump_if(R0, Equal, network_half(ETHERTYPE_VLAN), tagged);
+                self.code.jump_if(R0, NotEqual, network_half(ETHERTYPE_QINQ), untagged);
+                self.code.place(tagged);
+                self.code.add(PORTS, VLAN_BYTES as i32);
+            }
         }
+        self.code.place(untagged);
+        self.code.jump_if(R0, Equal, network_half(ETHERTYPE_IPV6), ipv6);
+        self.code.jump_if(R0, NotEqual, network_half(ETHERTYPE_IPV4), self.ends.passed);
+    }
+
+    /// Sets `HASH` to the packet's flow hash.
+    fn hash(&mut self) {
+        let [ipv6, whole, with_ports, done] = std::array::from_fn(|_| self.code.label());
+        self.code.shift_right(HASH, STATE_BITS);
+        self.find_ip(ipv6);
+        self.hash_ipv4(whole);
+        // All fragments of a packet are hashed without ports.
+        self.add_word(PROTOCOL);
+        self.code.jump(done);
+        self.code.place(ipv6);
+        self.hash_ipv6();
+        self.code.place(whole);
+        self.code.jump_if(PROTOCOL, Equal, AUTHENTICATION.into(), self.ends.passed);
+        self.add_word(PROTOCOL);
+        for protocol in [TCP, UDP, SCTP] {
+            self.code.jump_if(PROTOCOL, Equal, protocol.into(), with_ports);
+        }
+        self.code.jump(done);
+        self.code.place(with_ports);
+        self.add_word(PORTS);
+        self.code.place(done);
+        self.mix();
+        self.code.set_wide(R5, 0xff51_afd7_ed55_8ccd);
+        self.code.multiply_register(HASH, R5);
+        self.mix();
+    }
+
+    /// Adds the addresses of an IPv4 header, sets `PROTOCOL` and `PORTS`, and goes on to `whole` unless the
+    /// packet is a fragment.
+    fn hash_ipv4(&mut self, whole: Label) {
+        const IPV4_FRAGMENT_MASK: u16 = 0x3fff;
         self.code.load(Byte, R0, R10, IP_AT);
         self.code.jump_if(R0, NotEqual, 0x45, self.ends.passed);
-        self.code.load(Half, R0, R10, IP_AT + 6);
-        self.code.and(R0, network_half(IPV4_FRAGMENT_MASK));
-        self.code.jump_if(R0, NotEqual, 0, self.ends.passed);
         self.code.load(Byte, R0, R10, IP_AT + 1);
         self.code.shift_right(R0, 5);
         self.add_class();
         self.code.load(Byte, PROTOCOL, R10, IP_AT + 9);
         self.code.load(Word, PORTS, R10, IP_AT + 20);
         self.add_stack(IP_AT + 12);
-        self.code.jump(ports);
-        self.code.place(ipv6);
+        self.code.load(Half, R0, R10, IP_AT + 6);
+        self.code.and(R0, network_half(IPV4_FRAGMENT_MASK));
+        self.code.jump_if(R0, Equal, 0, whole);
+    }
+
+    /// Adds the addresses of an IPv6 header without extension headers, and sets `PROTOCOL` and `PORTS`.
+    fn hash_ipv6(&mut self) {
+        /// Hop by hop, routing, fragment and destination options; authentication is left to the caller.
+        const EXTENSIONS: [u32; 4] = [0, 43, 44, 60];
         self.code.load(Byte, R0, R10, IP_AT);
         self.code.shift_right(R0, 1);
         self.add_class();
         self.code.load(Byte, PROTOCOL, R10, IP_AT + 6);
+        for extension in EXTENSIONS {
+            self.code.jump_if(PROTOCOL, Equal, extension, self.ends.passed);
+        }
         self.load_bytes(8, 36, BYTES_AT);
         self.code.load(Word, PORTS, R10, BYTES_AT + 32);
         (0..4).for_each(|word| self.add_stack(BYTES_AT + 8 * word));
-        self.code.place(ports);
-        self.code.jump_if(PROTOCOL, Equal, TCP.into(), known);
-        self.code.jump_if(PROTOCOL, NotEqual, UDP.into(), self.ends.passed);
-        self.code.place(known);
-        self.add_word(PROTOCOL);
-        self.add_word(PORTS);
-        self.mix();
-        self.code.set_wide(R5, 0xff51_afd7_ed55_8ccd);
-        self.code.multiply_register(HASH, R5);
-        self.mix();
     }
 
     /// Goes on to the entries of the packet's class, the lower bits of R0. A device that makes headers of its
@@ -272,7 +334,7 @@ impl Thinner<'_> {
     fn add_class(&mut self) {
         if self.begin != PacketBegin::Ip {
             self.code.and(R0, 7);
-            self.code.shift_left(R0, THIN_FLOWS.ilog2() as i32);
+            self.code.shift_left(R0, (THIN_ROWS * THIN_FLOWS).ilog2() as i32);
             self.code.load(Word, R1, R10, KEPT_AT);
             self.code.add_register(R0, R1);
             self.code.store(Word, R10, KEPT_AT, R0);

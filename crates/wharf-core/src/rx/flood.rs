@@ -3,10 +3,11 @@
 //! At millions of packets a second, to receive those that the discipline will drop takes most of a processor.
 //! So drops are counted by flow, in buckets, and a device that can ([`RxDevice::thin`]) lets only a part of a
 //! bucket through: four times what left of it, of which the discipline still chooses. A bucket of which
-//! nothing is dropped passes whole, whatever comes beside it.
+//! nothing is dropped passes whole, whatever comes beside it. A flow has a bucket in each of two rows, and
+//! passes by the better one: to be thinned, a sparse flow would have to share both with heavy ones.
 
 use crate::device::{Passes, RxDevice, THIN_BUCKETS};
-use crate::tx::feeding::{Drops, Feeding, FeedingGuard, bucket_of, packets_of};
+use crate::tx::feeding::{Drops, Feeding, FeedingGuard, buckets_of, packets_of};
 use std::sync::Arc;
 use wharf_mem::{Frame, Region};
 
@@ -70,7 +71,10 @@ impl Flood {
     /// Counts what has come, and sets from time to time what `device` lets through.
     #[cold]
     pub(super) fn settle(&mut self, device: &mut dyn RxDevice, came: &[Frame], region: &Region, now_ns: u64) {
-        came.iter().for_each(|frame| self.arrived[bucket_of(frame, region)] += packets_of(frame, region));
+        for frame in came {
+            let packets = packets_of(frame, region);
+            buckets_of(frame, region).into_iter().for_each(|bucket| self.arrived[bucket] += packets);
+        }
         if now_ns < self.settle_at_ns {
             return;
         }

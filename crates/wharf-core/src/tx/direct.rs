@@ -15,7 +15,7 @@ use wharf_mem::Batch;
 const NAP_NS: u64 = 20_000;
 
 /// A queue and its only sender in one. Completions are taken at the next call: call [`Direct::poll`] now and then on
-/// an idle path.
+/// an idle path, and at [`Direct::next_event_ns`] where the discipline holds packets back.
 pub struct Direct {
     engine: TxEngine,
     cache: Cache,
@@ -145,6 +145,12 @@ impl Direct {
         self.engine.force_completion();
         self.cache.release_cached_if_wanted();
         self.drive(&mut Batch::new(0));
+    }
+
+    /// Returns in how many nanoseconds a packet that the discipline holds back may leave (`Edt`, `Tbf`): no
+    /// other thread calls [`Direct::poll`] then. `None` if it holds none back, or the device does so too.
+    pub fn next_event_ns(&self) -> Option<u64> {
+        self.engine.next_event_ns()
     }
 
     /// Transmits and reaps, again and again while that frees room.

@@ -7,7 +7,7 @@
 //! transmits them in slices that are short by the clock (the kernel weighs the two by `dev_weight_rx_bias`
 //! and `dev_weight_tx_bias`).
 
-use crate::device::{THIN_BUCKETS, thin_bucket};
+use crate::device::{THIN_BUCKETS, THIN_ROWS, thin_buckets};
 use crate::qdisc::wire_packets;
 use std::cell::Cell;
 use std::ops::RangeInclusive;
@@ -70,14 +70,17 @@ impl Drops {
 
     pub(crate) fn add(&self, frames: &[Frame], region: &Region) {
         for frame in frames {
-            self.counts[bucket_of(frame, region)].fetch_add(packets_of(frame, region), Relaxed);
+            let packets = packets_of(frame, region);
+            for bucket in buckets_of(frame, region) {
+                self.counts[bucket].fetch_add(packets, Relaxed);
+            }
         }
     }
 }
 
-/// Returns the bucket of a packet.
-pub(crate) fn bucket_of(frame: &Frame, region: &Region) -> usize {
-    thin_bucket(region.bytes(frame).unwrap_or_default())
+/// Returns the buckets of a packet.
+pub(crate) fn buckets_of(frame: &Frame, region: &Region) -> [usize; THIN_ROWS] {
+    thin_buckets(region.bytes(frame).unwrap_or_default())
 }
 
 /// Returns the packets that a frame counts as: a super-packet may be cut before it is dropped.
@@ -213,7 +216,7 @@ mod tests {
         };
         pool.region().set_meta(frame, &meta).unwrap();
         drops.add(batch.frames(), pool.region());
-        assert_eq!((0..THIN_BUCKETS).map(|bucket| drops.take(bucket)).sum::<u32>(), 10);
+        assert_eq!((0..THIN_BUCKETS).map(|bucket| drops.take(bucket)).sum::<u32>(), 10 * THIN_ROWS as u32);
         cache.give(&mut batch).unwrap();
     }
 

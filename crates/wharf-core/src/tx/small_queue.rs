@@ -25,6 +25,7 @@
 mod rate;
 mod tsq_window;
 
+use crate::counters::QueueCounters;
 use rate::Rate;
 use std::ops::RangeInclusive;
 pub use tsq_window::TsqWindow;
@@ -56,6 +57,15 @@ pub struct QueueProgress<'a> {
     pub is_dry: bool,
     /// The windows that may be inside.
     pub tsq_window: &'a TsqWindow,
+}
+
+/// Returns the bytes that a queue's byte limit lets into the device: of a limit in packets, by their mean
+/// length.
+pub(super) fn device_limit_bytes(counters: &QueueCounters) -> u64 {
+    match counters.bql_limit_packets.get() {
+        0 => counters.bql_limit_bytes.get(),
+        packets => packets.saturating_mul(counters.bytes.get() / counters.packets.get().max(1)),
+    }
 }
 
 /// One sender's account of bytes inside.
@@ -250,6 +260,19 @@ impl Credit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_in_packets_is_as_long_as_the_packets_are() {
+        let counters = QueueCounters::default();
+        counters.bql_limit_bytes.set(15_140);
+        assert_eq!(device_limit_bytes(&counters), 15_140);
+        counters.bql_limit_packets.set(10);
+        counters.packets.add(100);
+        counters.bytes.add(6_000);
+        assert_eq!(device_limit_bytes(&counters), 600);
+        counters.bytes.add(100 * 65_536 - 6_000);
+        assert_eq!(device_limit_bytes(&counters), 655_360, "super-packets");
+    }
 
     #[test]
     fn wait_ends_exactly_when_the_refused_packet_fits() {

@@ -5,13 +5,14 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_core::delegate;
-use wharf_core::device::{Completions, Device, DeviceError, Notify, TxDevice};
+use wharf_core::device::{AnyDevice, Completions, Device, DeviceError, Notify, TxDevice};
 use wharf_core::pool::PagePool;
-use wharf_core::qdisc::{DROP_HEAD, Fifo, FifoLimit, Prio, Qdisc, WhenFull};
+use wharf_core::qdisc::{DROP_HEAD, Fifo, FifoLimit, Prio, Qdisc, Rate, Tbf, WhenFull};
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::Sender;
 use wharf_core::wait::Wait;
 use wharf_testkit::gate::{Control, Gate};
+use wharf_testkit::threads::{TestClock, TestPark};
 use wharf_testkit::{assert_conserved, builder, numbered, pool};
 
 /// A queue before a device that takes one frame and completes none yet.
@@ -232,6 +233,32 @@ fn drop_head_on_a_direct_path_keeps_the_newest() {
     path.poll();
     assert!(control.sent().iter().copied().eq((0..1).chain(190..200)), "{:?}", control.sent());
     assert_eq!(path.counters().failures(), [(DROP_HEAD, 189)]);
+    assert_eq!(path.close().out(), 0);
+}
+
+#[test]
+fn a_direct_path_says_when_the_packet_that_it_holds_back_is_due() {
+    let (pool, clock) = (pool(64), Arc::new(TestClock::default()));
+    let (gate, control) = Gate::new(8);
+    open(&control);
+    let device = AnyDevice::Tx(Box::new(gate));
+    let builder = TxQueue::builder_of(&pool, device, clock.clone(), Arc::new(TestPark)).unwrap();
+    let bucket = Tbf::new(fifo(10), Rate::new(8_000_000).burst(2000));
+    let mut path = builder.qdisc(Box::new(bucket)).build_direct().unwrap();
+    assert_eq!(path.next_event_ns(), None);
+    let mut burst = path.burst(4);
+    path.fill(&mut burst, 4, 1000, Wait::Never).unwrap();
+    _ = path.send(&mut burst, Wait::Never).unwrap();
+    let due_ns = path.next_event_ns().unwrap();
+    assert!((1..=2_000_000).contains(&due_ns), "{due_ns}");
+    let sent = control.sent().len();
+    clock.0.fetch_add(due_ns - 1, SeqCst);
+    path.poll();
+    assert_eq!((control.sent().len(), path.next_event_ns()), (sent, Some(1)));
+    clock.0.fetch_add(1, SeqCst);
+    path.poll();
+    assert_eq!(control.sent().len(), sent + 1);
+    drop(burst);
     assert_eq!(path.close().out(), 0);
 }
 

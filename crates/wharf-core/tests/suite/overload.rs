@@ -5,11 +5,11 @@ mod rig;
 
 use rig::{
     END_NS, End, FLOOD, Line, Load, MS, PACKET_BYTES, SPARSE, SPARSE_FROM_NS, SPARSE_NS, Seen, VirtualWait,
-    bucket_of, forward, path, run,
+    buckets_of, forward, path, run,
 };
 use std::sync::Arc;
 use wharf_core::bql::Bounds;
-use wharf_core::device::{AnyDevice, THIN_FLOWS, thin_bucket};
+use wharf_core::device::{AnyDevice, THIN_ROWS, thin_buckets};
 use wharf_core::host::Clock;
 use wharf_core::poller::{Poller, Settings};
 use wharf_core::qdisc::contract::write_packet;
@@ -78,7 +78,7 @@ fn buckets_cannot_be_told_from_the_flows() {
     let mut bytes = [0; PACKET_BYTES as usize];
     let is_same = |flow: &u16| {
         write_packet(&mut bytes, *flow, 0, 0);
-        thin_bucket(&bytes) == (flow_hash(&bytes) >> 54) as usize
+        thin_buckets(&bytes)[0] == (flow_hash(&bytes) >> 54) as usize
     };
     assert!((0..64).filter(is_same).count() < 8, "the hash has a seed");
 }
@@ -121,12 +121,25 @@ fn receivers_that_keep_up_lose_nothing_in_a_flood() {
 /// A flood whose flow has the urgent one's hash: the class tells them apart.
 #[test]
 fn an_urgent_flow_is_not_thinned_with_a_flood_of_its_hash() {
-    let flow_of = |flow| bucket_of(flow) % THIN_FLOWS;
+    let flow_of = |flow| buckets_of(flow, 0)[0];
     let first = (1..=u16::MAX).find(|&flow| flow_of(flow) == flow_of(SPARSE)).unwrap();
     let load = Load { first, thins: true, receive_ns: 400, ..FLOOD };
     let (seen, _, _) = forward(load, prio(), true);
     assert_spared(&seen, load, 2 * MS, 0.85);
     assert!(seen.thinned[usize::from(first)] > 300_000 && seen.thinned[0] == 0);
+}
+
+/// A flood of the same class that has a bucket of the sparse flow: the other row tells them apart.
+#[test]
+fn a_sparse_flow_that_shares_a_bucket_with_a_flood_is_not_thinned() {
+    for row in 0..THIN_ROWS {
+        let shares = |flow: &u16| buckets_of(*flow, 0)[row] == buckets_of(SPARSE, 0)[row];
+        let first = (1..=u16::MAX).find(shares).unwrap();
+        let load = Load { first, sparse_tos: 0, thins: true, receive_ns: 400, ..FLOOD };
+        let (seen, _, _) = forward(load, fq_codel(), true);
+        assert_spared(&seen, load, 2 * MS, 0.85);
+        assert!(seen.thinned[usize::from(first)] > 300_000 && seen.thinned[0] == 0, "row {row}");
+    }
 }
 
 /// The handler's thread never transmits: the queue's pollers do, and drop.

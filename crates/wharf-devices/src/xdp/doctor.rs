@@ -145,8 +145,10 @@ fn busy_polling(spec: &DeviceSpec, examined: &Examined) -> Option<Finding> {
     let finding = if empty_polls > 0 && timeout_ns > 0 {
         let what = format!("interrupts are put off {empty_polls} times, for {timeout_ns} ns each");
         Finding::fact("busy-poll", what)
-    } else if of_queue().is_ok() {
-        Finding::fact("busy-poll", "interrupts are put off queue by queue, as long as the device is open")
+    } else if let Ok(found) = of_queue() {
+        let now = if found == deferred::POLLED { "; those of queue 0 are put off now" } else { "" };
+        let what = "interrupts are put off queue by queue, as long as the device is open";
+        Finding::fact("busy-poll", format!("{what}{now}"))
     } else {
         let what = "the kernel cannot put off interrupts by queue (Linux 6.13, and the driver): they come in spite of busy polling";
         let folder = format!("/sys/class/net/{name}");

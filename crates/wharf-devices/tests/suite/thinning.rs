@@ -3,7 +3,7 @@
 use crate::net::{frame, send_raw, with_net, with_pair};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
-use wharf_core::device::{Passes, THIN_BUCKETS, thin_bucket};
+use wharf_core::device::{Passes, THIN_BUCKETS, thin_buckets};
 use wharf_devices::open::Direction;
 use wharf_testkit::end::End;
 use wharf_testkit::threads::within_a_minute;
@@ -25,36 +25,70 @@ fn packet(protocol: u8, is_ipv6: bool, port: u16) -> Vec<u8> {
         }
     }
     bytes.extend([9, 9].into_iter().chain(port.to_be_bytes()));
-    bytes.extend([0; 16]);
+    // An SCTP checksum of 0 would be filled in.
+    bytes.extend([u8::from(protocol == 132); 16]);
+    bytes
+}
+
+/// Returns the packet behind `tags` VLAN tags.
+fn tagged(plain: &[u8], tags: usize) -> Vec<u8> {
+    let mut bytes = plain[..12].to_vec();
+    (0..tags).for_each(|tag| bytes.extend([[0x88, 0xa8, 0, 7], [0x81, 0, 0, 9]][2 - tags + tag]));
+    bytes.extend(&plain[12..]);
+    bytes
+}
+
+/// Returns the second fragment of an IPv4 packet.
+fn fragment(plain: &[u8]) -> Vec<u8> {
+    let mut bytes = plain.to_vec();
+    bytes[21] = 5;
     bytes
 }
 
 fn passes_but(thinned: &[u8]) -> Passes {
     let mut passes = [u32::MAX; THIN_BUCKETS];
-    passes[thin_bucket(thinned)] = 0;
+    for bucket in thin_buckets(thinned) {
+        passes[bucket] = 0;
+    }
     passes
 }
 
 /// Has `end` thin one flow at a time, of all kinds: it arrives no more, and all others do.
 fn check(mut end: End, from: &str) {
     end.receive_within(1, Duration::from_millis(1));
-    let kinds = [(17, false), (6, false), (17, true), (6, true)];
+    let kinds =
+        [(17, false), (6, false), (17, true), (6, true), (132, false), (1, false), (47, true), (58, true)];
     let all = kinds
         .iter()
         .flat_map(|&(protocol, is_ipv6)| (0..PORTS).map(move |port| packet(protocol, is_ipv6, port)));
-    // Others pass whatever their bucket: ICMP, and no IP.
-    let all: Vec<_> = all.chain([packet(1, false, 0), frame(0, 60)]).collect();
+    let mut all: Vec<_> = all.collect();
+    let tagged = all.iter().step_by(9).map(|plain| tagged(plain, 1 + usize::from(plain[37] % 2)));
+    let fragments = all.iter().step_by(11).filter(|plain| plain[12] == 8).map(|plain| fragment(plain));
+    let more: Vec<_> = tagged.chain(fragments).collect();
+    all.extend(more);
+    // Others pass whatever their bucket: options, extension headers, authentication, and no IP.
+    let mut options = packet(17, false, 0);
+    (options[14], options[34]) = (0x46, 1);
+    let others = [options, packet(51, false, 0), packet(51, true, 0), packet(44, true, 0), frame(0, 60)];
+    for other in &others {
+        assert!(end.device.rx_mut().unwrap().thin(Some(&passes_but(other))));
+        send_raw(from, [other]);
+        assert_eq!(end.receive(1), std::slice::from_ref(other));
+    }
+    let whole = [&all[..], &others].concat();
     for thinned in all.iter().step_by(7) {
         assert!(end.device.rx_mut().unwrap().thin(Some(&passes_but(thinned))));
-        send_raw(from, &all);
+        send_raw(from, &whole);
         let left: Vec<_> =
-            all.iter().filter(|bytes| thin_bucket(bytes) != thin_bucket(thinned)).cloned().collect();
-        assert_eq!(end.receive(left.len()), left);
+            whole.iter().filter(|bytes| thin_buckets(bytes) != thin_buckets(thinned)).cloned().collect();
+        let came = end.receive(left.len());
+        let missing = left.iter().position(|bytes| !came.contains(bytes));
+        assert!(came == left, "{} of {}, not {:?}", came.len(), left.len(), missing.map(|at| &left[at]));
         assert!(end.receive_within(1, Duration::from_millis(1)).is_empty());
     }
     end.device.rx_mut().unwrap().thin(None);
-    send_raw(from, &all);
-    assert_eq!(end.receive(all.len()), all);
+    send_raw(from, &whole);
+    assert_eq!(end.receive(whole.len()), whole);
     let mut thinned = 0;
     end.device
         .rx_mut()
@@ -79,13 +113,13 @@ fn datagrams_of_one_flow_are_dropped_and_all_others_arrive() {
             send();
             // The identification of IPv4 differs from datagram to datagram.
             let flows =
-                |frames: Vec<Vec<u8>>| frames.iter().map(|bytes| thin_bucket(bytes)).collect::<Vec<_>>();
+                |frames: Vec<Vec<u8>>| frames.iter().map(|bytes| thin_buckets(bytes)).collect::<Vec<_>>();
             let all = end.receive(from.len());
             let device = |end: &mut End, passes: Option<&Passes>| end.device.rx_mut().unwrap().thin(passes);
             assert!(device(&mut end, Some(&passes_but(&all[7]))));
             send();
-            let left = flows(all.clone()).into_iter().filter(|of| *of != thin_bucket(&all[7]));
-            let left: Vec<usize> = left.collect();
+            let left = flows(all.clone()).into_iter().filter(|of| *of != thin_buckets(&all[7]));
+            let left: Vec<_> = left.collect();
             assert_eq!(flows(end.receive(left.len())), left);
             assert!(end.receive_within(1, Duration::from_millis(1)).is_empty());
             let mut drops = Vec::new();

@@ -2,7 +2,8 @@
 
 use crate::option::Plain;
 
-/// Socket option of Linux 6.17, which `libc` lacks.
+/// Socket option of Linux 6.17, which `libc` lacks. It is the last one of Linux 7.3: `XDP_GENERIC_XMIT_BATCH`
+/// was proposed and not merged, so its number may come to mean something else.
 pub(super) const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 /// Flag of [`Descriptor::options`]: the packet goes on in the next descriptor.

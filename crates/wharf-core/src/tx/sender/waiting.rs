@@ -11,7 +11,7 @@ use crate::host::Wake;
 use crate::tx::feeding::note_held;
 use crate::tx::queue::QdiscRun;
 use crate::tx::queue::waiters::{Need, has_reached};
-use crate::tx::small_queue::{Credit, QueueProgress};
+use crate::tx::small_queue::{Credit, QueueProgress, device_limit_bytes};
 use crate::wait::Deadline;
 use std::slice::from_mut;
 use std::sync::Arc;
@@ -299,7 +299,7 @@ impl Sender {
         let counters = self.shared.counters();
         let queue = QueueProgress {
             taken_bytes: counters.bytes.get(),
-            limit_bytes: counters.bql_limit_bytes.get(),
+            limit_bytes: device_limit_bytes(counters),
             is_dry: counters.gone() >= counters.accepted.get(),
             tsq_window: self.shared.tsq_window(),
         };

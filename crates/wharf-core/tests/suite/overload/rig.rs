@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 use wharf_core::bql::Bounds;
 use wharf_core::device::{
-    AnyDevice, CompletionMode, Completions, Device, DeviceError, Notify, Passes, RxDevice, Transmitted,
-    TxDevice, TxInfo, thin_bucket,
+    AnyDevice, CompletionMode, Completions, Device, DeviceError, Notify, Passes, RxDevice, THIN_ROWS,
+    Transmitted, TxDevice, TxInfo, thin_buckets,
 };
 use wharf_core::host::{Clock, PollerWait, Wake};
 use wharf_core::poller::{Poller, Settings};
@@ -31,7 +31,7 @@ const RING_FRAMES: usize = 2048;
 const TX_RING_FRAMES: usize = 1024;
 /// The sparse flow's number, and its TOS.
 pub(super) const SPARSE: u16 = 0;
-const EF: u8 = 0xb8;
+pub(super) const EF: u8 = 0xb8;
 pub(super) const PACKET_BYTES: u32 = 100;
 
 /// What comes, and what it costs.
@@ -40,6 +40,7 @@ pub(super) struct Load {
     pub(super) flows: u16,
     /// The number of the first one.
     pub(super) first: u16,
+    pub(super) sparse_tos: u8,
     /// Time between two packets of all other flows together.
     pub(super) apart_ns: u64,
     pub(super) receive_ns: u64,
@@ -60,6 +61,7 @@ pub(super) struct Load {
 pub(super) const FLOOD: Load = Load {
     flows: 1,
     first: 1,
+    sparse_tos: EF,
     apart_ns: 800,
     receive_ns: 100,
     transmit_ns: 40_000,
@@ -96,11 +98,11 @@ pub(super) struct Line {
     pub(super) seen: Seen,
 }
 
-/// Returns the bucket of a flow's packets.
-pub(super) fn bucket_of(flow: u16) -> usize {
+/// Returns the buckets of a flow's packets.
+pub(super) fn buckets_of(flow: u16, tos: u8) -> [usize; THIN_ROWS] {
     let mut bytes = [0; PACKET_BYTES as usize];
-    write_packet(&mut bytes, flow, if flow == SPARSE { EF } else { 0 }, 0);
-    thin_bucket(&bytes)
+    write_packet(&mut bytes, flow, tos, 0);
+    thin_buckets(&bytes)
 }
 
 impl Line {
@@ -141,8 +143,10 @@ impl Line {
             self.next_ns[usize::from(is_sparse)] += apart_ns;
             let chance = (self.count as u32).wrapping_mul(0x9e37_79b1);
             let seen = &mut self.seen;
+            let tos = if is_sparse { self.load.sparse_tos } else { 0 };
+            let passes = |passes: &Passes| buckets_of(flow, tos).iter().any(|&at| chance <= passes[at]);
             match is_full {
-                _ if self.passes.as_ref().is_some_and(|passes| chance > passes[bucket_of(flow)]) => {
+                _ if self.passes.as_ref().is_some_and(|all| !passes(all)) => {
                     seen.thinned[usize::from(flow)] += 1;
                 }
                 false => self.ring.push_back((at_ns, flow)),
@@ -246,7 +250,7 @@ impl RxDevice for End {
         let taken = if count == 0 { 0 } else { cache.take(to, count, PACKET_BYTES).unwrap_or(0) };
         for frame in &mut to.frames_mut()[before..] {
             let (at_ns, flow) = line.ring.pop_front().unwrap();
-            let tos = if flow == SPARSE { EF } else { 0 };
+            let tos = if flow == SPARSE { line.load.sparse_tos } else { 0 };
             write_packet(cache.pool().region().bytes_mut(frame).unwrap(), flow, tos, at_ns);
         }
         line.clock.0.fetch_add(line.load.receive_ns * taken as u64, SeqCst);

@@ -3,7 +3,7 @@
 //! Busy polling keeps interrupts off only while its NAPI context defers them. That is set for the context of
 //! the queue alone, where the kernel can (Linux 6.13, and a driver that names its contexts), and set back at
 //! the end. A process that is killed, or has given up CAP_NET_ADMIN by then, leaves the setting behind: the
-//! next one finds its own numbers, and at its end sets the interface's.
+//! next receiver of the queue finds the numbers as it starts, and sets the interface's.
 
 use std::fs;
 use wharf_sys::netlink::{Deferral, Napi};
@@ -22,14 +22,11 @@ impl Deferred {
     /// Puts the interrupts of queue `queue` of interface `index`, named `name`, off. `None` if the kernel
     /// cannot, or the user has put them off: then they are as the interface has them.
     pub(super) fn begin(index: i32, name: &str, queue: u32) -> Option<Self> {
-        let napi = Napi::of_queue(index, queue).ok()?;
-        let found = napi.deferral().ok()?;
-        let of_interface = interface(name)?;
-        if found.empty_polls > 0 && found != POLLED {
+        let (napi, before) = restored(index, name, queue)?;
+        if before.empty_polls > 0 {
             return None;
         }
         napi.defer(POLLED).ok()?;
-        let before = if found == POLLED { of_interface } else { found };
         Some(Self { napi, before })
     }
 }
@@ -39,6 +36,19 @@ impl Drop for Deferred {
         // The interface may be gone.
         let _ = self.napi.defer(self.before);
     }
+}
+
+/// Sets back what a process that had queue `queue` before has left behind. Returns the queue's context, and
+/// its deferral then; `None` if the kernel cannot.
+pub(super) fn restored(index: i32, name: &str, queue: u32) -> Option<(Napi, Deferral)> {
+    let napi = Napi::of_queue(index, queue).ok()?;
+    let found = napi.deferral().ok()?;
+    if found != POLLED {
+        return Some((napi, found));
+    }
+    let of_interface = interface(name)?;
+    napi.defer(of_interface).ok()?;
+    Some((napi, of_interface))
 }
 
 /// Returns the deferral of an interface, which each of its contexts begins with.

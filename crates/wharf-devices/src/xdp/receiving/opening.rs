@@ -7,7 +7,7 @@ use super::super::{
     Refusal, Step, Way, WaysTried, XdpOptions, driver_rings, find, layers, memory, metadata, numa,
     patiently_for, registered, ways,
 };
-use super::deferred::Deferred;
+use super::deferred::{self, Deferred};
 use super::rings::Rings;
 use super::sockets::{Bound, Sockets};
 use crate::link::Link;
@@ -121,12 +121,14 @@ impl Setup {
         let explain =
             |(queue, refusal)| tried.fault(&self.link, &self.options.common, (queue, region), refusal);
         let (mut open, prepared, how) = best.map_err(explain)?;
+        let (index, name) = (self.link.interface.index, &self.link.interface_name);
         if let Some(how) = self.options.busy_poll {
             let what = "no busy polling, which needs CAP_NET_ADMIN: busy-poll=0 does without";
             open.sockets.set_busy_poll(how).map_err(self.link.fault(what))?;
-            let (index, name) = (self.link.interface.index, &self.link.interface_name);
             open.deferred =
                 open.sockets.queues().filter_map(|queue| Deferred::begin(index, name, queue)).collect();
+        } else {
+            open.sockets.queues().for_each(|queue| _ = deferred::restored(index, name, queue));
         }
         // A helper does that for its users.
         let is_ours = self.options.promiscuous && self.options.common.access.helper.is_none();
