@@ -120,7 +120,7 @@ impl Running {
     }
 
     /// Returns the packets lost so far, by reason.
-    fn drops(&self) -> BTreeMap<String, u64> {
+    pub(super) fn drops(&self) -> BTreeMap<String, u64> {
         match &self.direction {
             Some(direction) => direction.drops(),
             None => {
