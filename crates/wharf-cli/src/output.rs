@@ -125,21 +125,6 @@ pub(crate) fn note(what: &str) {
     }
 }
 
-/// Prints a line on standard error that was asked for, such as counters at an interval.
-pub(crate) fn tell_line(what: &str) {
-    say(Level::Note, what);
-}
-
-/// Prints a text on standard error that was asked for: as it is, or as one record of the log.
-pub(crate) fn tell(text: &str) {
-    let text = plain(text);
-    if log::is_on() {
-        return log::record(Level::Note, &text);
-    }
-    // If standard error is closed, there is nothing left to do.
-    let _ = progress::above(|| writeln!(std::io::stderr(), "{text}"));
-}
-
 /// Prints a detail with `--verbose`.
 pub(crate) fn detail(what: impl FnOnce() -> String) {
     if is_verbose(1) {
