@@ -183,9 +183,11 @@ debian() { # builds, passes lintian, installs with apt in a clean system, runs, 
 twice() { # two folders, one binary
   local copy
   for copy in one two/deeper; do
-    mkdir -p "$out/$copy" && git archive HEAD | tar -xC "$out/$copy" || die "no copy of the tree"
-    (cd "$out/$copy" && CARGO_TARGET_DIR=$out/$copy/target . packaging/flags.sh &&
-      CARGO_TARGET_DIR=$out/$copy/target cargo build --quiet --offline --locked --profile "$PROFILE" -p wharf-cli --bin wharf) || die "no binary in $copy"
+    mkdir -p "$out/$copy" && git ls-files -z | xargs -0 cp --parents -t "$out/$copy" || die "no copy of the tree"
+  done
+  for copy in one two/deeper; do
+    (cd "$out/$copy" && . packaging/flags.sh && CARGO_TARGET_DIR=$out/$copy/target cargo build --quiet --offline --locked \
+      --profile "$PROFILE" -p wharf-cli --bin wharf) || die "no binary in $copy"
   done
   cmp "$out/one/target/$PROFILE/wharf" "$out/two/deeper/target/$PROFILE/wharf" || die "the folder is in the binary"
   echo "twice: two folders, one binary"
