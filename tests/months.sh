@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # What months of a forwarder are made of, in a minute: MONTHS_SECONDS=1800 takes half an hour. Traffic passes, links go down and come
 # back, the configuration is read again, Prometheus scrapes each second, and a hundred clients only connect. Memory and descriptors
-# are recorded each ten seconds, and may grow in the first minute only, or third; no scrape may fail. Wants root. Leaves nothing behind.
+# are recorded each ten seconds, and may grow in the first minute only, or third. QUIET=1, for a
+# machine without other work, demands every scrape: else one in twenty may take longer than its second. Wants root. Leaves
+# nothing behind.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
@@ -62,7 +64,8 @@ over() {
     python3 -c 'import json, sys; print(*(v["value"][1] for v in json.load(sys.stdin)["data"]["result"]))'
 }
 scrapes=$(over "count_over_time(up") answered=$(over "sum_over_time(up")
-[ "$scrapes" = "$answered" ] && [ "$scrapes" -gt $((seconds / 2)) ] || die "$answered of $scrapes scrapes were answered, in up to $(over "max_over_time(scrape_duration_seconds") s"
+missed=$((scrapes - answered))
+[ $missed -le $((${QUIET:-0} ? 0 : scrapes / 20)) ] && [ "$scrapes" -gt $((seconds / 2)) ] || die "$answered of $scrapes scrapes were answered, in up to $(over "max_over_time(scrape_duration_seconds") s"
 grep -c "read again" "$out/forward.err" >"$out/reloads" || die "no reload"
 stop forward "$forward" INT
 [ $code -eq 0 ] || die "exit code $code"
