@@ -131,6 +131,29 @@ files() {
     -o -printf '%M %u %p %l\n' | sort)
 }
 
+reload() { # systemd before 253 has a drop-in, and has read it; a later one has none
+  local root=$out/root-of-systemd dropin version
+  dropin=$root/etc/systemd/system/wharf-forward@.service.d/10-reload.conf
+  mkdir -p "$root/run/systemd/system" "$out/fake" || die "no folders"
+  # shellcheck disable=SC2016
+  printf '#!/bin/sh\n[ "$1" = --version ] && exec echo "systemd $SYSTEMD (test)"\necho "$*" >>"$CALLS"\n' >"$out/fake/systemctl"
+  chmod +x "$out/fake/systemctl"
+  # configured VERSION SCRIPT ARGUMENT: runs it beside a systemd of that version, which is told to read its units again.
+  configured() {
+    rm -f "$out/calls"
+    DPKG_ROOT=$root SYSTEMD=$1 CALLS=$out/calls PATH=$out/fake:$PATH "packaging/deb/$2" "$3" || die "$2 $3"
+    grep -qx daemon-reload "$out/calls" || die "$2 $3: no daemon-reload"
+  }
+  configured 252 postinst configure
+  grep -qx 'ExecReload=/bin/kill -HUP $MAINPID' "$dropin" || die "systemd 252 reloads nothing"
+  configured 257 postinst configure
+  [ ! -e "${dropin%/*}" ] || die "a drop-in for systemd 257"
+  configured 252 postinst configure
+  configured 252 postrm remove
+  [ ! -e "${dropin%/*}" ] || die "a drop-in is left"
+  echo "reload: a drop-in for systemd 252, none for 257"
+}
+
 debian() { # builds, passes lintian, installs with apt in a clean system, runs, and is purged
   has debian dpkg-deb:dpkg dpkg-shlibdeps:dpkg-dev strip:binutils || return 0
   local package system=$out/system mirror release
@@ -157,11 +180,24 @@ debian() { # builds, passes lintian, installs with apt in a clean system, runs, 
   echo "debian: $(stat -c %s "$package") bytes; installed, works, purged without a trace"
 }
 
-[ $# -gt 0 ] || set -- suites crates licences install static image debian
+twice() { # two folders, one binary
+  local copy
+  for copy in one two/deeper; do
+    mkdir -p "$out/$copy" && git ls-files -z | xargs -0 cp --parents -t "$out/$copy" || die "no copy of the tree"
+  done
+  for copy in one two/deeper; do
+    (cd "$out/$copy" && . packaging/flags.sh && CARGO_TARGET_DIR=$out/$copy/target cargo build --quiet --offline --locked \
+      --profile "$PROFILE" -p wharf-cli --bin wharf) || die "no binary in $copy"
+  done
+  cmp "$out/one/target/$PROFILE/wharf" "$out/two/deeper/target/$PROFILE/wharf" || die "the folder is in the binary"
+  echo "twice: two folders, one binary"
+}
+
+[ $# -gt 0 ] || set -- suites crates licences install static image reload debian twice
 for part in "$@"; do
   case $part in
-    suites | crates | licences | install | static | image | debian) "$part" ;;
-    *) die "no such part: $part; there are: suites, crates, licences, install, static, image, debian" ;;
+    suites | crates | licences | install | static | image | reload | debian | twice) "$part" ;;
+    *) die "no such part: $part; there are: suites, crates, licences, install, static, image, reload, debian, twice" ;;
   esac
 done
 if [ ${#skipped[@]} -gt 0 ]; then

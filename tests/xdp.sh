@@ -150,13 +150,32 @@ cut_off() {
   return 0
 }
 
-the_hosts_interface() { # one that the host depends on is taken when that was asked for, and then said
-  ip -n $b addr add 10.9.0.2/24 dev vb
-  receive address xdp:vb --seconds 0.2
-  ended address "$pid"
-  [ $code -eq 0 ] && grep -q "this host receives nothing by vb while it is open: vb has 10.9.0.2" "$out/address.err" ||
-    die "an address: exit code $code"
-  ip -n $b route add default via 10.9.0.1 dev vb || die "no default route"
+# unharmed COMMAND...: runs it under pings of vb, one each 50 ms, of which none may be lost.
+unharmed() {
+  cat >"$out/ping.py" <<'P'
+import select, signal, socket, struct, sys, time
+asked, answered, over = 0, set(), []
+signal.signal(signal.SIGINT, lambda *_: over.append(time.monotonic() + 5))
+s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+while not over or (len(answered) < asked and time.monotonic() < over[0]):
+    if not over:
+        s.sendto(struct.pack("!BBHHH", 8, 0, 0xffff - 0x0800 - 7 - asked, 7, asked), ("10.9.0.2", 0))
+        asked += 1
+    while select.select([s], [], [], 0.05)[0]:
+        kind, _, _, of, number = struct.unpack("!BBHHH", s.recv(2048)[20:28])
+        if (kind, of) == (0, 7): answered.add(number)
+print(len(answered), "of", asked)
+sys.exit(asked == 0 or len(answered) < asked)
+P
+  "${here[@]}" python3 "$out/ping.py" >"$out/pings" 2>&1 &
+  local ping=$!
+  started+=($ping)
+  soon counts $a va rx_packets $(($(link_statistic $a va rx_packets) + 1)) || die "no ping is answered"
+  "$@"
+  kill -INT $ping && wait $ping || die "$*: pings answered: $(cat "$out/pings")"
+}
+
+refused_ends() {
   cut_off route "$wharf" receive --from xdp:vb --seconds 5
   cut_off route "$wharf" receive --from "xdp:vb,helper=$out/none.sock" --seconds 5
   cut_off route "$wharf" forward null xdp:vb --seconds 5
@@ -164,22 +183,63 @@ the_hosts_interface() { # one that the host depends on is taken when that was as
   cut_off route "$wharf" send --to xdp:vb --echo --size 60 --count 9
   printf 'a = "xdp:vb"\nb = "null"\n' >"$out/host.toml"
   cut_off route "$wharf" forward --config "$out/host.toml" --seconds 5
+  "${there[@]}" "$wharf" doctor xdp:vb --json >"$out/doctor.json" 2>"$out/doctor.err"
+  holds doctor 'doctor["devices"][0]["directions"][-1]["verdict"] == "untried" and "--take-host" in doctor["devices"][0]["directions"][-1]["why"]'
+}
+
+taking() { # ARGUMENTS: it attaches, and ends
+  # shellcheck disable=SC2086
+  start taken "listening on\|forwarding" "$wharf" $1
+  attached || die "$1: no program is attached"
+  stop taken "$pid" INT
+  [ $code -eq 0 ] || die "$1: exit code $code"
+}
+
+of_ports() { printf 'a = "vhost-user:%s"\nb = "vhost-user:%s"\nports = ["vhost-user:%s"%s]\n' "$out"/{1,2,3}.sock "${1:-}" >"$out/ports.toml"; }
+
+not_plugged() { # PID
+  kill -HUP "$1"
+  soon grep -q "this host receives nothing by vb .* the default route.*--take-host.*; it is not plugged" "$out/switch.err" || die "what a reload says"
+  attached && die "a reload plugs the host's interface"
+  return 0
+}
+
+plugged() { # a reload plugs a port with the same care
+  of_ports
+  start switch "forwarding" "$wharf" forward --config "$out/ports.toml"
+  local switch=$pid
+  of_ports ', "xdp:vb"'
+  unharmed not_plugged "$switch"
+  echo "take-host = true" >>"$out/ports.toml"
+  kill -HUP "$switch"
+  soon attached || die "a reload with take-host plugs nothing"
+  grep -q "takes a restart" "$out/switch.err" && die "take-host takes a restart"
+  stop switch "$switch" INT
+}
+
+the_hosts_interface() { # one that the host depends on is taken when that was asked for, and then said
+  ip -n $a addr add 10.9.0.1/24 dev va && ip -n $b addr add 10.9.0.2/24 dev vb || die "no addresses"
+  ip -n $a neigh add 10.9.0.2 lladdr "$(ip netns exec $b cat /sys/class/net/vb/address)" dev va
+  ip -n $b neigh add 10.9.0.1 lladdr "$(ip netns exec $a cat /sys/class/net/va/address)" dev vb
+  receive address xdp:vb --seconds 0.2
+  ended address "$pid"
+  [ $code -eq 0 ] && grep -q "this host receives nothing by vb while it is open: vb has 10.9.0.2" "$out/address.err" ||
+    die "an address: exit code $code"
+  ip -n $b route add default via 10.9.0.1 dev vb || die "no default route"
+  unharmed refused_ends
   printf 'take-host = true\n' >>"$out/host.toml"
-  for taken in "receive --from xdp:vb --take-host" "receive --from xdp:vb,steer=udp:53" "forward --config $out/host.toml"; do
-    # shellcheck disable=SC2086
-    start taken "listening on\|forwarding" "$wharf" $taken
-    attached || die "$taken: no program is attached"
-    stop taken "$pid" INT
-    [ $code -eq 0 ] || die "$taken: exit code $code"
-    [ "$(grep -c "this host receives nothing" "$out/taken.err")" = "$(grep -c -v steer <<<"$taken")" ] || die "$taken: what is said"
+  for taken in "receive --from xdp:vb --take-host" "forward --config $out/host.toml"; do
+    taking "$taken"
+    [ "$(grep -c "this host receives nothing" "$out/taken.err")" = 1 ] || die "$taken: what is said"
   done
+  unharmed taking "receive --from xdp:vb,steer=udp:53"
+  grep -q "this host" "$out/taken.err" && die "steer=: what is said"
   start sends "" "$wharf" send --to xdp:vb --size 60 --count 9 --json
   ended sends "$pid"
   [ $code -eq 0 ] && ! grep -q "this host" "$out/sends.err" || die "sending: exit code $code"
-  "${there[@]}" "$wharf" doctor xdp:vb --for receive --json >"$out/doctor.json" 2>"$out/doctor.err" || die "doctor: exit code $?"
-  holds doctor 'doctor["devices"][0]["directions"][0]["verdict"] == "untried" and "--take-host" in doctor["devices"][0]["directions"][0]["why"]'
   "${there[@]}" "$wharf" doctor xdp:vb --for receive --take-host --json >"$out/doctor.json" 2>"$out/doctor.err" || die "doctor: exit code $?"
   holds doctor 'doctor["devices"][0]["directions"][0]["verdict"] == "works"'
+  plugged
   ip -n $b route del default
   # One that marked packets alone take is a default route.
   ip -n $b route add default via 10.9.0.1 dev vb table 77 && ip -n $b rule add fwmark 5 table 77 || die "no rule"
@@ -202,8 +262,8 @@ the_hosts_interface() { # one that the host depends on is taken when that was as
   SSH_CONNECTION="10.9.0.9 50000 10.8.0.2 22" receive login xdp:vb --seconds 0.2
   ended login "$pid"
   [ $code -eq 0 ] || die "a login elsewhere: exit code $code"
-  ip -n $b addr flush dev vb
-  echo "the host's interface: refused with the default route or the login, and taken with --take-host or steer="
+  ip -n $a addr flush dev va && ip -n $b addr flush dev vb
+  echo "the host's interface: refused with the default route or the login, by a reload too, and taken with --take-host or steer=; no ping is lost unasked"
 }
 
 in_a_user_namespace() { # root of a network of its own, and of nothing else

@@ -1,6 +1,7 @@
 //! Commands that are programs of their own: `wharf lab` runs `wharf-lab`, as git runs its own. It is looked for beside this program, then
 //! on PATH, and takes this process over: arguments, streams, signals and exit code are those of the program.
 
+use crate::command_line::short::APART;
 use crate::command_line::{self, OutputArgs};
 use crate::output::complain;
 use clap::Args;
@@ -27,6 +28,15 @@ const ALL: [Beside; 3] = [
     Beside { name: "plan", ..LAB },
     Beside { name: "bench", program: "wharf-bench", package: "bench/wharf-bench" },
 ];
+
+/// Leaves them out of help's list of commands, and names them below it. Completions and manuals have them.
+pub(crate) fn apart(command: clap::Command) -> clap::Command {
+    let more =
+        format!("{APART}\n\n{}", command.get_after_help().map(ToString::to_string).unwrap_or_default());
+    ALL.iter()
+        .fold(command, |command, one| command.mut_subcommand(one.name, |of| of.hide(true)))
+        .after_help(more)
+}
 
 /// The words of such a command, which its program reads.
 #[derive(Debug, Args)]

@@ -138,10 +138,10 @@ fn rate(report: &Report) -> Rate {
 /// Draws the two comparisons, no line longer than 80 cells.
 fn picture(report: &DemoReport) -> String {
     let DemoReport { priority_delay: delays, batching } = report;
-    let worst = delays.off.p50_ns.max(delays.on.p50_ns);
+    let worst = delays.off.p99_ns.max(delays.on.p99_ns);
     let delay = |name: &str, one: &Delay| {
-        let bar = bar(one.p50_ns as f64, worst as f64);
-        format!("  {name:<15} {bar} {} (p99 {})\n", time(one.p50_ns), time(one.p99_ns))
+        let bar = bar(one.p99_ns as f64, worst as f64);
+        format!("  {name:<15} {bar} {} (half: {})\n", time(one.p99_ns), time(one.p50_ns))
     };
     let best = batching.off.mpps.max(batching.on.mpps);
     let rate = |name: &str, one: &Rate| {
@@ -149,12 +149,12 @@ fn picture(report: &DemoReport) -> String {
         format!("  {name:<15} {bar} {:.1} Mpps, {:.0} a doorbell\n", one.mpps, one.packets_per_doorbell)
     };
     [
-        "Two senders keep a wire of 100 Mbit/s busy, which is modelled in this process.\nThe delay of a high-priority packet beside them, half of the packets:\n\n",
+        "Two senders keep a wire of 100 Mbit/s busy, which is modelled in this process.\nThe delay of a high-priority packet beside them, of 99 in 100 at most:\n\n",
         &delay("byte limit off", &delays.off),
         &delay("byte limit on", &delays.on),
         &format!(
             "\n  {} times less. Sent: {:.1} and {:.1} Mbit/s; limit learnt: {} bytes.\n",
-            ratio(delays.off.p50_ns as f64, delays.on.p50_ns as f64),
+            ratio(delays.off.p99_ns as f64, delays.on.p99_ns as f64),
             delays.off.mbps,
             delays.on.mbps,
             output::grouped(delays.on.limit_bytes)

@@ -101,7 +101,7 @@ fn interface_as_json(used: &Used) -> Value {
 fn listing(rows: &[Row]) -> String {
     let mut overview = wrapped(&["device", "what it is", "sends, receives", "here"]);
     for Row { kind, lacking } in rows {
-        let state = if lacking.is_empty() { "ready" } else { "lacks something: see below" };
+        let state = lacking.first().map_or("ready", |first| &first.what);
         overview.add_row([kind.name, kind.summary, kind::directions(kind), state]);
     }
     let specs = rows.iter().map(|row| format!("  {}", row.kind.usage)).collect::<Vec<_>>().join("\n");

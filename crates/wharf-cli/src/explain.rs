@@ -3,11 +3,12 @@
 mod terms;
 
 use crate::args::ExplainArgs;
-use crate::fold::folded;
-use crate::output::{self, print, print_json};
+use crate::fold::{folded, paragraph};
+use crate::output::{print, print_json};
 use crate::{Registries, usage};
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use strsim::levenshtein;
 use terms::{Term, known as known_elsewhere, terms};
 use wharf_devices::reasons::Reason;
@@ -103,16 +104,27 @@ fn as_json(reasons: &[&Reason], terms: &[&Term]) -> Value {
     json!({ "reasons": reasons.collect::<Vec<_>>(), "rows": terms.collect::<Vec<_>>() })
 }
 
+/// Returns the names of all, by group: what they mean is a word away, and in the JSON.
 fn listing(reasons: &[&Reason], terms: &[&Term]) -> String {
-    let mut drops = output::wrapped(&["reason", "counted by", "what happened"]);
+    let mut drops = BTreeMap::<&str, Vec<&str>>::new();
     for reason in reasons {
-        drops.add_row([reason.word, &reason.devices.join(", "), reason.what_happened]);
+        let counts = if let [one] = *reason.devices { one } else { "several" };
+        drops.entry(counts).or_default().push(reason.word);
     }
-    let mut rows = output::wrapped(&["row of the summary", "shown by", "what it counts"]);
+    let mut rows = BTreeMap::<&str, Vec<&str>>::new();
     for term in terms {
-        rows.add_row([&term.word, &term.commands, &term.meaning]);
+        rows.entry(term.commands.split(',').next().unwrap_or_default()).or_default().push(&term.word);
     }
-    format!("{}\n\n{}\n\nWhat to do: wharf explain WORD", output::text(&drops), output::text(&rows))
+    let groups = |title: &str, all: BTreeMap<&str, Vec<&str>>| {
+        let lines = all.into_iter().map(|(name, mut words)| {
+            words.dedup();
+            paragraph(&format!("  {name}: {}", words.join(", ")))
+        });
+        format!("{title}\n{}", lines.collect::<Vec<_>>().join("\n"))
+    };
+    let drops = groups("Reasons of drops, by who counts them:", drops);
+    let rows = groups("Rows of tables and keys of the JSON, by a command that shows them:", rows);
+    format!("{drops}\n\n{rows}\n\nwharf explain WORD says what it means and what to do; --json has all")
 }
 
 fn paragraphs(reasons: &[&Reason], terms: &[&Term]) -> String {

@@ -2,14 +2,16 @@
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table};
 
-/// Width of wrapped tables and paragraphs where standard output is no terminal.
-const WIDTH: u16 = 100;
+/// Columns where neither a terminal nor COLUMNS says how many there are.
+const WIDTH: u16 = 80;
+/// Most columns of help.
+const HELP_MAX: usize = 100;
 /// Least width of them.
 const WIDTH_MIN: u16 = 40;
 /// Bytes from which on a word is folded itself, behind its commas.
 const WORD_MAX: usize = 30;
 
-/// Returns a paragraph, wrapped to the terminal, or to 100 columns. Further lines are indented.
+/// Returns a paragraph, wrapped to the columns that there are. Further lines are indented.
 pub(crate) fn paragraph(text: &str) -> String {
     fold(text, width().into())
 }
@@ -30,16 +32,15 @@ pub fn wrap_last(table: &mut Table) {
     }
 }
 
-/// Returns the columns of wrapped tables and paragraphs.
+/// Returns the columns of wrapped tables and paragraphs: those of the terminal, or of COLUMNS.
 pub(crate) fn width() -> u16 {
-    terminal_columns().unwrap_or(WIDTH)
+    let set = || std::env::var("COLUMNS").ok()?.parse().ok();
+    terminal_columns().or_else(set).map_or(WIDTH, |columns| columns.max(WIDTH_MIN))
 }
 
-/// Returns the columns of short help: those of the terminal, or of COLUMNS, at most 100; 80 if neither is known.
+/// Returns the columns of short help.
 pub(crate) fn help_width() -> usize {
-    let set = || std::env::var("COLUMNS").ok()?.parse().ok();
-    let columns = terminal_columns().map(usize::from).or_else(set);
-    columns.map_or(80, |columns| columns.clamp(60, WIDTH.into()))
+    usize::from(width()).clamp(60, HELP_MAX)
 }
 
 /// Returns the columns of the terminal that is standard output, if it is one.

@@ -122,7 +122,7 @@ pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -
         return code;
     }
     let origin = config::Origin { registries, words: &words };
-    let read = command_line::read(args::command(registries), &words);
+    let read = command_line::read(beside::apart(args::command(registries)), &words);
     let line = match read.as_ref().ok().and_then(|matches| Some((matches, config::file_of(matches)?))) {
         Some((matches, path)) => config::load(origin, matches, path).map_err(|errors| {
             errors.iter().for_each(|error| output::complain(error));

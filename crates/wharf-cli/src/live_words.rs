@@ -13,7 +13,8 @@ use wharf_devices::registry::Registry;
 use wharf_devices::spec::DeviceSpec;
 
 /// What `wharf set` changes.
-const CHANGES: [&str; 7] = ["rate=", "bucket=", "bql=", "batch=", "qdisc=", "small-queues=", "when-full="];
+const CHANGES: [&str; 8] =
+    ["rate=", "bucket=", "bql=", "batch=", "qdisc=", "small-queues=", "when-full=", "link="];
 
 /// Prints the words that there are now, one a line.
 pub(crate) fn words(args: &WordsArgs, registry: &Registry) -> anyhow::Result<()> {

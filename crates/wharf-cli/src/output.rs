@@ -125,21 +125,6 @@ pub(crate) fn note(what: &str) {
     }
 }
 
-/// Prints a line on standard error that was asked for, such as counters at an interval.
-pub(crate) fn tell_line(what: &str) {
-    say(Level::Note, what);
-}
-
-/// Prints a text on standard error that was asked for: as it is, or as one record of the log.
-pub(crate) fn tell(text: &str) {
-    let text = plain(text);
-    if log::is_on() {
-        return log::record(Level::Note, &text);
-    }
-    // If standard error is closed, there is nothing left to do.
-    let _ = progress::above(|| writeln!(std::io::stderr(), "{text}"));
-}
-
 /// Prints a detail with `--verbose`.
 pub(crate) fn detail(what: impl FnOnce() -> String) {
     if is_verbose(1) {
@@ -257,31 +242,30 @@ pub(crate) fn some(number: u64) -> String {
 
 /// Returns packets per second in a suitable unit, to three digits.
 pub(crate) fn packet_rate(pps: f64) -> String {
-    match pps {
-        // A rate of seconds or minutes a packet is no rate of 0.
-        1e-3..1.0 => format!("{} pps", three_digits(pps)),
-        ..1e3 => format!("{pps:.0} pps"),
-        1e3..5e5 => format!("{} kpps", three_digits(pps / 1e3)),
-        _ => format!("{} Mpps", three_digits(pps / 1e6)),
-    }
+    // A rate of seconds or minutes a packet is no rate of 0.
+    if (1e-3..1.0).contains(&pps) { format!("{pps:.3} pps") } else { scaled(pps, "pps") }
 }
 
 /// Returns bits per second in a suitable unit, to three digits.
 pub(crate) fn bit_rate(bps: f64) -> String {
-    match bps {
-        ..1e3 => format!("{bps:.0} bit/s"),
-        1e3..1e6 => format!("{} kbit/s", three_digits(bps / 1e3)),
-        1e6..1e9 => format!("{} Mbit/s", three_digits(bps / 1e6)),
-        _ => format!("{} Gbit/s", three_digits(bps / 1e9)),
+    scaled(bps, "bit/s")
+}
+
+fn scaled(value: f64, unit: &str) -> String {
+    // What three digits round up has the next prefix.
+    match value {
+        ..999.5 => format!("{value:.0} {unit}"),
+        ..999.5e3 => format!("{} k{unit}", three_digits(value / 1e3)),
+        ..999.5e6 => format!("{} M{unit}", three_digits(value / 1e6)),
+        _ => format!("{} G{unit}", three_digits(value / 1e9)),
     }
 }
 
 fn three_digits(number: f64) -> String {
     let places = match number {
-        100.0.. => 0,
-        10.0.. => 1,
-        1.0.. => 2,
-        _ => 3,
+        99.95.. => 0,
+        9.995.. => 1,
+        _ => 2,
     };
     format!("{number:.places$}")
 }
@@ -335,16 +319,19 @@ mod tests {
 
     #[test]
     fn rates_are_in_fitting_units() {
-        let packets = [0.0, 0.2, 313.4, 1181.0, 20_000.0, 950_000.0, 8_986_048.0, 148_800_000.0];
+        let packets =
+            [0.0, 0.2, 313.4, 999.6, 1181.0, 20_000.0, 950_000.0, 999_700.0, 8_986_048.0, 148_800_000.0];
         assert_eq!(
             packets.map(packet_rate),
             [
                 "0 pps",
                 "0.200 pps",
                 "313 pps",
+                "1.00 kpps",
                 "1.18 kpps",
                 "20.0 kpps",
-                "0.950 Mpps",
+                "950 kpps",
+                "1.00 Mpps",
                 "8.99 Mpps",
                 "149 Mpps"
             ]

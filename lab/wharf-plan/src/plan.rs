@@ -112,7 +112,7 @@ impl Plan {
         let counter = binding.confirmed_by(is_mlx5).replace("IF", interface);
         let band = self.band.map(|band| band.words(*binding, *pps));
         band.into_iter()
-            .chain([format!("To confirm that the {} is the limit: {counter}.", binding.words())])
+            .chain([format!("To confirm that the limit is the {}: {counter}.", binding.words())])
             .collect()
     }
 

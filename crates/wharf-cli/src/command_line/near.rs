@@ -14,6 +14,7 @@ const NEAR: &[(&str, &[&str])] = &[
     ("--size N", &["--length", "--len", "-l", "-s"]),
     ("--senders N", &["--threads", "--parallel", "-P"]),
     ("send --pcap FILE --rate original", &["replay", "play"]),
+    ("send --echo", &["ping", "echo"]),
     ("send", &["generate", "transmit", "tx", "blast"]),
     ("receive", &["listen", "recv", "rx", "sink"]),
     ("receive --pcap FILE", &["capture", "dump", "record", "sniff"]),

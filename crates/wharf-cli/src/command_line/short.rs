@@ -4,6 +4,8 @@ use crate::fold::help_width;
 use std::collections::HashMap;
 use std::ffi::OsString;
 
+/// What help says of the commands that are programs of their own.
+pub(crate) const APART: &str = "Programs of their own: wharf plan, wharf lab, wharf bench";
 /// Options for tests, and for those who measure a device: the short help leaves them out.
 pub(crate) const TUNING: &str = "Tests and tuning";
 /// Columns around the name of an option: those before it, with its short name, and those behind it, three for dots among them.
@@ -46,8 +48,12 @@ pub(super) fn is_asked(words: &[OsString]) -> bool {
 pub(crate) fn shortened(command: clap::Command) -> clap::Command {
     let columns = help_width();
     let widths = widths(&command, columns);
-    let command =
-        command.term_width(columns).after_help("--help says more, with examples.").mut_args(|arg| {
+    let is_apart = command.get_after_help().is_some_and(|help| help.to_string().starts_with(APART));
+    let apart = if is_apart { format!("{APART}\n\n") } else { String::new() };
+    let command = command
+        .term_width(columns)
+        .after_help(format!("{apart}--help says more, with examples."))
+        .mut_args(|arg| {
             let has_alias = arg.get_visible_aliases().is_some_and(|aliases| !aliases.is_empty());
             let width =
                 widths.get(arg.get_help_heading().unwrap_or_default()).copied().unwrap_or(columns / 2);

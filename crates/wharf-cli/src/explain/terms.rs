@@ -3,7 +3,7 @@
 
 use crate::Registries;
 use crate::args;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 /// Word, other words for it, commands that show it, meaning, and what a high or a low value says.
@@ -43,7 +43,7 @@ pub(super) fn terms() -> &'static [Term] {
     TERMS.get_or_init(|| WORDS.lines().filter_map(Term::of).collect())
 }
 
-/// Returns the kinds of devices and disciplines, and the options of the commands, as their help describes them.
+/// Returns the kinds of devices and disciplines, their keys, and the options of commands, as help has them.
 pub(super) fn known(registries: &Registries) -> Vec<Term> {
     let device = |kind: &&wharf_devices::spec::Kind| {
         let meaning =
@@ -54,6 +54,21 @@ pub(super) fn known(registries: &Registries) -> Vec<Term> {
         let meaning = format!("A queueing discipline: {}. Syntax: {}.", kind.summary, kind.usage);
         Term::known(kind.name.into(), "send, forward".into(), meaning)
     };
+    // Kinds whose keys mean the same have one row for it.
+    let mut keys: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    let of_devices = registries.devices.kinds().iter();
+    let of_devices = of_devices.flat_map(|kind| {
+        [kind.keys, kind.tx_keys, kind.rx_keys].concat().into_iter().map(|key| (kind.name, key))
+    });
+    let of_qdiscs = registries.qdiscs.kinds().iter();
+    let of_qdiscs = of_qdiscs.flat_map(|kind| kind.keys.iter().map(|key| (kind.name, *key)));
+    for (kind, key) in of_devices.chain(of_qdiscs) {
+        keys.entry((key.name, key.meaning)).or_default().insert(kind);
+    }
+    let keys = keys.into_iter().map(|((name, meaning), kinds)| {
+        let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
+        Term::known(name.into(), "devices, send".into(), format!("A key of {kinds}: {meaning}."))
+    });
     let mut options: BTreeMap<String, (Vec<String>, String)> = BTreeMap::new();
     for command in args::command(registries).get_subcommands() {
         for arg in command.get_arguments() {
@@ -65,5 +80,5 @@ pub(super) fn known(registries: &Registries) -> Vec<Term> {
     let options =
         options.into_iter().map(|(long, (commands, help))| Term::known(long, commands.join(", "), help));
     let kinds = registries.devices.kinds().iter().map(device);
-    kinds.chain(registries.qdiscs.kinds().iter().map(qdisc)).chain(options).collect()
+    kinds.chain(registries.qdiscs.kinds().iter().map(qdisc)).chain(keys).chain(options).collect()
 }

@@ -3,6 +3,7 @@
 use super::policy::Policy;
 use super::tell::Tells;
 use crate::args::{ForwardArgs, WhenFull};
+use crate::host;
 use crate::log;
 use crate::news::treated;
 use crate::output::{complain, note, with_causes};
@@ -123,6 +124,7 @@ impl Ports {
         &mut self, end: &DeviceSpec, wanted: &ForwardArgs, forward: &mut Forward, tells: &mut Tells,
     ) -> anyhow::Result<()> {
         log::note_device(&end.name());
+        host::spare(wanted.host, end, Forward::direction_at(self.ends.len(), end.kind()))?;
         let mut builder = treated(Forward::end(self.ends.len(), end), wanted.recovery, end);
         if let Some(file) = &self.mirror {
             builder = builder.wrap(mirroring(file.clone()));

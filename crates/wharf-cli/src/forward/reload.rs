@@ -16,7 +16,7 @@ use wharf_tools::trace::TraceFile;
 const LIVE: [&str; 8] = ["rate", "bucket", "bql", "batch", "qdisc", "set", "small-queues", "when-full"];
 
 /// Those of a switch as well: ports are plugged and unplugged.
-const ENDS: [&str; 4] = ["a", "b", "ports", "vlan"];
+const ENDS: [&str; 5] = ["a", "b", "ports", "vlan", "take-host"];
 
 /// See the module.
 #[derive(Debug)]

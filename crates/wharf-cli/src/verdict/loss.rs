@@ -101,10 +101,17 @@ pub(super) fn packets_text(packets: u64) -> String {
     if packets == 1 { "1 packet".into() } else { format!("{packets} packets") }
 }
 
-/// Returns a share in percent, a small one with more places.
+/// Returns a share in percent, one near 0 or 1 with more places: 100 % are all.
 pub(super) fn percent_lost(packets: u64, offered: u64) -> String {
-    let share = packets as f64 / offered.max(1) as f64;
-    if share < 0.01 { format!("{:.2} %", share * 100.0) } else { percent(share) }
+    match packets as f64 / offered.max(1) as f64 {
+        _ if packets == 0 => "0 %".into(),
+        share if share < 0.0001 => "less than 0.01 %".into(),
+        share if share < 0.01 => format!("{:.2} %", share * 100.0),
+        share if share >= 0.995 && packets < offered => {
+            format!("{:.2} %", (share * 1e4).floor() / 100.0)
+        }
+        share => percent(share),
+    }
 }
 
 fn top(by_reason: &BTreeMap<String, u64>) -> Option<&str> {
@@ -127,4 +134,25 @@ fn explanation(reason: &str, kinds: &[&Kind]) -> String {
         || "no cause is known for this word.".into(),
         |row| format!("{} {}", row.what_happened, row.what_to_do),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_never_rounded_to_none_or_to_all() {
+        for (packets, offered, share) in [
+            (0, 9, "0 %"),
+            (3, 83_417, "less than 0.01 %"),
+            (1, 9_999, "0.01 %"),
+            (1, 100, "1 %"),
+            (57, 100, "57 %"),
+            (7_232, 7_233, "99.98 %"),
+            (999_999, 1_000_000, "99.99 %"),
+            (9, 9, "100 %"),
+        ] {
+            assert_eq!(percent_lost(packets, offered), share);
+        }
+    }
 }

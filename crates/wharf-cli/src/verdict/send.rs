@@ -175,11 +175,11 @@ impl SendFigures {
         let (late, came) = (time(self.late_ns), came(self.asked_pps(), self.came_pps));
         match self.asked {
             Asked::Original if self.late_ns > LATE_NS_MAX => {
-                format!("Packets left up to {late} after the times of the capture")
+                format!("Packets left up to {late} (p99) after the times of the capture")
             }
             Asked::Original => format!("Came to {}", packet_rate(self.came_pps)),
             Asked::Rate { pps } if self.is_held_up() && self.keeps_rate(pps) => {
-                format!("{came}, up to {late} late")
+                format!("{came}, up to {late} late (p99)")
             }
             _ => came,
         }

@@ -121,8 +121,8 @@ fn a_rate_a_link_and_a_short_run_bound_on_their_own() {
     let link = SendFigures { link_bps: Some(3.4e8), waits: 9, ..short_of() };
     let brief = SendFigures { asked: Asked::Top, seconds: 0.001, ..short_of() };
     assert_sent(vec![
-        (SendFigures { came_pps: 9.8e5, sent: 980_000, ..short_of() }, Bound::Rate, "0.980 Mpps: as asked"),
-        (base.clone(), Bound::Nothing, "came to 0.500 Mpps: no counter shows a limit."),
+        (SendFigures { came_pps: 9.8e5, sent: 980_000, ..short_of() }, Bound::Rate, "980 kpps: as asked"),
+        (base.clone(), Bound::Nothing, "came to 500 kpps: no counter shows a limit."),
         (link, Bound::Link, "of the link's 340 Mbit/s"),
         (brief, Bound::Count, "too short to show a limit"),
         (original(9), Bound::Rate, "at the times of the capture"),
@@ -164,7 +164,7 @@ fn a_pause_is_not_as_asked_whatever_the_rate_came_to() {
         (
             SendFigures { late_ns: 1 << 30, waits: 9, ..kept.clone() },
             Bound::Device,
-            "1.00 Mpps, up to 1.07 s late: ",
+            "1.00 Mpps, up to 1.07 s late (p99): ",
         ),
     ]);
 }

@@ -1,6 +1,6 @@
 //! `Board`: the paths of a run, for the threads that watch it.
 
-use super::change::{Change, Settings};
+use super::change::{Change, Settings, setting_text};
 use super::minute::Minute;
 use super::running::Running;
 use super::runtime::Runtime;
@@ -46,7 +46,7 @@ impl Changed {
         let off = "off".to_string();
         let keys: BTreeSet<&String> = self.before.keys().chain(self.after.keys()).collect();
         let changed = keys.into_iter().filter(|key| self.before.get(*key) != self.after.get(*key));
-        let texts = changed.map(|key| format!("{key}={}", self.after.get(key).unwrap_or(&off)));
+        let texts = changed.map(|key| setting_text(key, self.after.get(key).unwrap_or(&off)));
         format!("{}: {}", self.path, texts.collect::<Vec<_>>().join(" "))
     }
 }

@@ -178,6 +178,12 @@ impl Settings {
         is_long.then(|| format!("qdisc={}: {has_room}", qdisc_text(&qdisc)))
     }
 
+    /// Returns, in words, that nothing bounds what the device's ring holds.
+    pub(super) fn full_ring(&self) -> Option<String> {
+        let is_full = self.bql.is_off() && self.small_queues.0.is_none() && self.rate.is_none();
+        is_full.then(|| "bql=off: the device's ring fills: urgent packets wait behind all of it".into())
+    }
+
     /// Returns a maker of the disciplines of a direction's queues, behind token buckets that share the rate
     /// if there is one.
     pub(crate) fn make_qdisc(&self) -> MakeQdisc {
@@ -230,6 +236,14 @@ impl Settings {
         }
         texts
     }
+}
+
+/// Returns a setting as a reader gives it: the bucket by the name of its option, a rate in its unit.
+pub(super) fn setting_text(key: &str, value: &str) -> String {
+    let (key, bits) = (if key == "burst" { "bucket" } else { key }, value.strip_suffix("bit"));
+    let in_unit = |(zeros, unit)| Some(format!("{}{unit}bit", bits?.strip_suffix(zeros)?));
+    let short = [("000000000", "g"), ("000000", "m"), ("000", "k")].into_iter().find_map(in_unit);
+    format!("{key}={}", short.filter(|_| key == "rate").unwrap_or_else(|| value.into()))
 }
 
 pub(super) fn qdisc_text(qdisc: &QdiscSpec) -> String {
@@ -357,6 +371,18 @@ mod tests {
 
     #[test]
     fn settings_are_shown_as_they_are_set() {
+        for (key, value, shown) in [
+            ("rate", "20000000bit", "rate=20mbit"),
+            ("rate", "1500000bit", "rate=1500kbit"),
+            ("rate", "10000000000bit", "rate=10gbit"),
+            ("rate", "8001bit", "rate=8001bit"),
+            ("rate", "20000pps", "rate=20000pps"),
+            ("burst", "3028", "bucket=3028"),
+            ("bql", "max=64000", "bql=max=64000"),
+        ] {
+            assert_eq!(setting_text(key, value), shown);
+            assert!(parse(shown).is_ok(), "{shown}");
+        }
         for text in ["fifo:20", "prio:limit=9", "fq_codel", "fq_codel:limit=7,target=3ms"] {
             assert_eq!(qdisc_text(&QdiscRegistry::default().parse(text).unwrap()), text);
         }

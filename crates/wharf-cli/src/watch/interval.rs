@@ -1,17 +1,20 @@
 //! The thread that prints the counters: on SIGUSR1, and at an interval.
 
 use super::board::Board;
-use super::lines::{Errors, Lines};
+use super::lines::{Lines, Stream, tell_left_out};
 use super::minute;
 use super::snapshot::Snapshot;
 use super::text;
 use crate::output::json_line;
+use crate::plain::plain;
 use crate::{log, output};
 use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use wharf_devices::pcap::flush_all;
 
+/// Time until a reader that is behind is tried again.
+const BEHIND: Duration = Duration::from_millis(100);
 /// Ends the thread. A signal writes another byte.
 pub(super) const STOP: u8 = 0;
 
@@ -24,7 +27,8 @@ pub(super) struct Printer {
     file: Option<Lines>,
     /// The file took no more.
     has_failed: bool,
-    errors: Errors,
+    errors: Stream,
+    reports: Stream,
     /// The last line of the interval.
     before: Option<Snapshot>,
     /// The last snapshot that a signal asked for.
@@ -33,8 +37,9 @@ pub(super) struct Printer {
 
 impl Printer {
     pub(super) fn new(board: Board, json: bool, file: Option<Lines>) -> Self {
-        let errors = Errors::default();
-        Self { board, json, file, has_failed: false, errors, before: None, asked: None }
+        let (errors, reports) =
+            (Stream::new(|| Box::new(std::io::stderr())), Stream::new(output::reports_to));
+        Self { board, json, file, has_failed: false, errors, reports, before: None, asked: None }
     }
 
     /// Prints until it is told to stop by `woken`.
@@ -43,6 +48,8 @@ impl Printer {
         let mut noted = Instant::now();
         loop {
             let next = due.into_iter().fold(noted + minute::EVERY, Instant::min);
+            let is_behind = self.errors.is_behind() || self.reports.is_behind();
+            let next = if is_behind { next.min(Instant::now() + BEHIND) } else { next };
             // A timeout of zero would be an error.
             let left = next.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
             if woken.set_read_timeout(Some(left)).is_err() {
@@ -55,6 +62,8 @@ impl Printer {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     let now = Instant::now();
+                    self.errors.write_rest();
+                    self.reports.write_rest();
                     if noted + minute::EVERY <= now {
                         self.board.note_minute();
                         noted = now;
@@ -75,9 +84,14 @@ impl Printer {
         let snapshot = self.board.snapshot().with_rates(self.asked.as_ref());
         // A record of a log is one line.
         let is_object = self.json || log::is_on();
-        let text = if is_object { json_line(&snapshot) } else { text::table(&snapshot) };
-        self.errors.print(&std::io::stderr(), || output::tell(&text));
+        self.tell(&if is_object { json_line(&snapshot) } else { text::table(&snapshot) });
         self.asked = Some(snapshot);
+    }
+
+    /// Prints a text on standard error: as it is, or as one record of the log.
+    fn tell(&mut self, text: &str) {
+        let text = plain(text);
+        if log::is_on() { self.errors.record(&text) } else { self.errors.print(&text) }
     }
 
     /// Prints the line of an interval.
@@ -93,15 +107,10 @@ impl Printer {
                 }
             }
             None if self.has_failed => {}
-            None if self.json && !log::is_on() => {
-                // A reader that has gone is no failure, and a full disk is one of the summary's.
-                self.errors
-                    .print(&output::reports_to(), || drop(output::print_styled(&json_line(&snapshot))));
-            }
-            None => {
-                let line = if self.json { json_line(&snapshot) } else { text::line(&snapshot) };
-                self.errors.print(&std::io::stderr(), || output::tell_line(&line));
-            }
+            None if self.json && log::is_on() => self.tell(&json_line(&snapshot)),
+            None if self.json => self.reports.print(&json_line(&snapshot)),
+            None if log::is_on() => self.tell(&text::line(&snapshot)),
+            None => self.tell(&format!("wharf: {}", text::line(&snapshot))),
         }
         self.before = Some(snapshot);
     }
@@ -111,7 +120,8 @@ impl Printer {
         if has_lines {
             self.print_line();
         }
-        self.file.iter().for_each(Lines::end);
-        self.errors.end();
+        self.reports.finish();
+        tell_left_out("--stats-file", self.file.as_ref().map_or(0, Lines::left_out));
+        tell_left_out("standard output and error", self.errors.left_out() + self.reports.left_out());
     }
 }

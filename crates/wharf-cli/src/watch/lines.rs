@@ -1,8 +1,11 @@
 //! `Lines`: the file of `--stats-file`, and standard error for `--stats`. A reader that stalls holds up no run: what it does not take is left
 //! out, a line at a time, and counted. The file is created anew once `logrotate(8)` has moved it.
 
+use crate::log::{self, Level};
 use crate::output::note;
+use crate::progress::above;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
@@ -73,9 +76,8 @@ impl Lines {
         Ok(())
     }
 
-    /// Notes the lines that were left out.
-    pub(super) fn end(&self) {
-        tell_left_out("--stats-file", self.left_out);
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out
     }
 }
 
@@ -92,31 +94,82 @@ fn create(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Standard output and standard error.
-#[derive(Debug, Default)]
-pub(super) struct Errors {
+/// Standard output or standard error.
+#[derive(Debug)]
+pub(super) struct Stream {
+    of: fn() -> Box<dyn AsFd>,
+    /// The end of a text that is written in part.
+    rest: Vec<u8>,
     left_out: u64,
 }
 
-impl Errors {
-    /// Prints by `write`, unless the reader of `stream` is behind.
-    pub(super) fn print(&mut self, stream: &impl AsFd, write: impl FnOnce()) {
-        if takes_more(stream) { write() } else { self.left_out += 1 }
+impl Stream {
+    pub(super) fn new(of: fn() -> Box<dyn AsFd>) -> Self {
+        Self { of, rest: Vec::new(), left_out: 0 }
     }
 
-    /// Notes the lines that were left out.
-    pub(super) fn end(&self) {
-        tell_left_out("standard output and error", self.left_out);
+    /// Prints a text and a new line as far as the reader takes it, or leaves it out if the reader is behind.
+    pub(super) fn print(&mut self, text: &str) {
+        self.write_rest();
+        if self.is_behind() || !takes_more(&(self.of)()) {
+            self.left_out += 1;
+            return;
+        }
+        self.rest = format!("{text}\n").into_bytes();
+        above(|| self.write_rest());
+    }
+
+    /// True if a text is written in part.
+    pub(super) fn is_behind(&self) -> bool {
+        !self.rest.is_empty()
+    }
+
+    /// Writes on, as far as the reader takes it.
+    pub(super) fn write_rest(&mut self) {
+        self.write_while(|of| takes_more(of));
+    }
+
+    /// Writes in pieces. The stream itself is not told not to wait (O_NONBLOCK): a shell has it, too.
+    fn write_while(&mut self, is_due: impl Fn(&dyn AsFd) -> bool) {
+        let of = (self.of)();
+        while self.is_behind() && is_due(&*of) {
+            let piece = &self.rest[..self.rest.len().min(PIECE_BYTES)];
+            match rustix::io::write(&of, piece) {
+                Ok(len_bytes) => drop(self.rest.drain(..len_bytes)),
+                Err(Errno::INTR) => {}
+                // A reader that has gone is no failure, and a full disk is one of the summary's.
+                Err(_) => self.rest.clear(),
+            }
+        }
+    }
+
+    /// Waits until the reader has the whole of what it has in part: a summary comes behind it.
+    pub(super) fn finish(&mut self) {
+        self.write_while(|_| true);
+    }
+
+    /// Prints a record of the log, or leaves it out if the reader is behind.
+    pub(super) fn record(&mut self, text: &str) {
+        if takes_more(&(self.of)()) { log::record(Level::Note, text) } else { self.left_out += 1 }
+    }
+
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out
     }
 }
 
-/// True if a write of up to 4096 bytes does not wait (pipe(7)).
-fn takes_more(stream: &impl AsFd) -> bool {
-    let mut polled = [PollFd::new(stream, PollFlags::OUT)];
+/// Bytes of a write that does not wait once poll(2) says that there is room (pipe(7)).
+const PIECE_BYTES: usize = 4096;
+
+/// True if a write of up to [`PIECE_BYTES`] does not wait.
+fn takes_more(stream: &dyn AsFd) -> bool {
+    let fd = stream.as_fd();
+    let mut polled = [PollFd::new(&fd, PollFlags::OUT)];
     poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
 
-fn tell_left_out(place: &str, left_out: u64) {
+/// Notes the lines that were left out.
+pub(super) fn tell_left_out(place: &str, left_out: u64) {
     if left_out > 0 && takes_more(&io::stderr()) {
         let lines = if left_out == 1 { "1 line" } else { &format!("{left_out} lines") };
         note(&format!("{place}: {lines} of counters left out, because its reader is too slow"));

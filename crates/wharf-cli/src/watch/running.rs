@@ -120,7 +120,7 @@ impl Running {
     }
 
     /// Returns the packets lost so far, by reason.
-    fn drops(&self) -> BTreeMap<String, u64> {
+    pub(super) fn drops(&self) -> BTreeMap<String, u64> {
         match &self.direction {
             Some(direction) => direction.drops(),
             None => {
@@ -187,13 +187,16 @@ impl Running {
             device: self.device(),
             delay_ns_by_band: BandDelay::of(delays.clone()),
             delays,
-            warning: settings
-                .as_ref()
-                .filter(|_| self.direction.is_some())
-                .and_then(Settings::standing_queue),
+            warning: settings.as_ref().and_then(|settings| self.warning(settings)),
             settings: settings.as_ref().map(Settings::texts).unwrap_or_default(),
             ..PathCounters::default()
         }
+    }
+
+    /// Returns the long queue that `settings` let stand, in the discipline or in the device.
+    fn warning(&self, settings: &Settings) -> Option<String> {
+        let standing = self.direction.as_ref().and_then(|_| settings.standing_queue());
+        standing.or_else(|| settings.full_ring().filter(|_| self.can_limit))
     }
 
     /// Returns the figures of the device that it leaves by, if that has any of its own.

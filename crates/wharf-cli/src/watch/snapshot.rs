@@ -1,5 +1,6 @@
 //! `Snapshot`: the counters of a run at one time, as JSON. The keys are a promise: they are added to, never renamed.
 
+use super::change::setting_text;
 use super::device::DeviceRow;
 use super::runtime::Runtime;
 use crate::counts::Counts;
@@ -169,9 +170,9 @@ impl PathCounters {
         [self.from.as_deref(), self.to.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" to ")
     }
 
-    /// Returns the settings as `wharf set` takes them.
+    /// Returns the settings as `wharf set` takes them, and people give them.
     pub(super) fn settings_texts(&self) -> impl Iterator<Item = String> {
-        self.settings.iter().map(|(key, value)| format!("{key}={value}"))
+        self.settings.iter().map(|(key, value)| setting_text(key, value))
     }
 
     /// Returns the packets lost.

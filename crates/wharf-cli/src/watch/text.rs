@@ -2,7 +2,7 @@
 
 use super::device::DeviceRow;
 use super::snapshot::{BandDelay, PathCounters, QueueRow, Snapshot};
-use crate::output::{columns, grouped, text};
+use crate::output::{bit_rate, columns, grouped, packet_rate, text};
 use crate::report::counts_text;
 
 /// Returns one line: rates and drops of each direction.
@@ -15,33 +15,21 @@ pub(super) fn line(snapshot: &Snapshot) -> String {
 fn part(path: &PathCounters) -> String {
     let mut parts = Vec::new();
     if path.from.is_some() {
-        parts.push(format!("received {}", scaled(path.rates.received_pps, "pps")));
+        parts.push(format!("received {}", packet_rate(path.rates.received_pps)));
     }
     if path.to.is_some() {
-        let (packets, bits) = (scaled(path.rates.sent_pps, "pps"), scaled(path.rates.sent_bps, "bit/s"));
+        let (packets, bits) = (packet_rate(path.rates.sent_pps), bit_rate(path.rates.sent_bps));
         parts.push(format!("sent {packets} {bits}, backlog {}", path.backlog_packets));
     }
     parts.extend(Some(path.counts.limit_text("limit ")).filter(|text| !text.is_empty()));
     if path.dropped() > 0 {
         parts.push(format!(
             "dropped {} (in all: {})",
-            scaled(path.rates.dropped_pps, "pps"),
+            packet_rate(path.rates.dropped_pps),
             counts_text(&path.drops).replace('\n', ", ")
         ));
     }
     format!("{}: {}", path.path, parts.join(", "))
-}
-
-/// Returns a number in a suitable power of 1000 of its unit.
-pub(super) fn scaled(value: f64, unit: &str) -> String {
-    let (value, prefix) = match value {
-        1e9.. => (value / 1e9, "G"),
-        1e6.. => (value / 1e6, "M"),
-        1e3.. => (value / 1e3, "k"),
-        _ => (value, ""),
-    };
-    let places = if value >= 100.0 || value == value.trunc() { 0 } else { 2 };
-    format!("{value:.places$} {prefix}{unit}")
 }
 
 /// Returns a table of all counters, with a column for each direction.
@@ -61,10 +49,10 @@ const ROWS: &[crate::output::Row<PathCounters>] = &[
     ("from", |path| path.from.clone().unwrap_or_default()),
     ("to", |path| path.to.clone().unwrap_or_default()),
     ("received", |path| of_end(&path.from, grouped(path.received_packets))),
-    ("", |path| of_end(&path.from, scaled(path.rates.received_pps, "pps"))),
+    ("", |path| of_end(&path.from, packet_rate(path.rates.received_pps))),
     ("sent", |path| of_end(&path.to, grouped(path.counts.sent))),
-    ("", |path| of_end(&path.to, scaled(path.rates.sent_pps, "pps"))),
-    ("", |path| of_end(&path.to, scaled(path.rates.sent_bps, "bit/s"))),
+    ("", |path| of_end(&path.to, packet_rate(path.rates.sent_pps))),
+    ("", |path| of_end(&path.to, bit_rate(path.rates.sent_bps))),
     ("failed", |path| of_end(&path.to, grouped(path.counts.failed))),
     ("dropped", |path| grouped(path.dropped())),
     ("  by reason", |path| counts_text(&path.drops)),
@@ -98,7 +86,7 @@ pub(super) fn delays(by_band: &[BandDelay]) -> String {
 /// Returns what each of several queues has sent.
 pub(super) fn queue_texts(path: &PathCounters) -> Vec<String> {
     let text = |(number, queue): (usize, &QueueRow)| {
-        let (sent, rate) = (grouped(queue.counts.sent), scaled(queue.sent_pps, "pps"));
+        let (sent, rate) = (grouped(queue.counts.sent), packet_rate(queue.sent_pps));
         format!("{number}: {sent} sent, {rate}, {} failed", queue.counts.failed)
     };
     let queues = path.queues.iter().enumerate().filter(|_| path.queues.len() > 1);
@@ -108,15 +96,4 @@ pub(super) fn queue_texts(path: &PathCounters) -> Vec<String> {
 /// Returns the figures of the device's own.
 pub(super) fn device_texts(path: &PathCounters) -> Vec<String> {
     path.device.as_ref().map_or(Vec::new(), DeviceRow::texts)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_have_a_suitable_unit() {
-        let all = [0.0, 313.0, 2540.0, 20_010_000.0, 1.5e9].map(|value| scaled(value, "bit/s"));
-        assert_eq!(all, ["0 bit/s", "313 bit/s", "2.54 kbit/s", "20.01 Mbit/s", "1.50 Gbit/s"]);
-    }
 }

@@ -158,6 +158,28 @@ fn what_waits_in_a_discipline_is_carried_over_or_counted() {
     assert!(report["drops"]["by_reason"]["qdisc-changed"].as_u64() >= changed, "{report}");
 }
 
+#[test]
+fn a_ring_without_a_bound_is_told() {
+    let rig = Rig::new(&[]);
+    let control = rig.control();
+    let is_told = |changes: &[&str]| {
+        let done = answered(&[&["set", &control][..], changes].concat());
+        assert_eq!(done.code, Some(0), "{done:?}");
+        done.stderr.contains("bql=off: the device's ring fills: urgent packets wait behind all of it")
+    };
+    for (changes, told) in [
+        (&["bql=on"][..], false),
+        (&["bql=off"], true),
+        (&["small-queues=4k"], false),
+        (&["small-queues=off", "rate=20mbit"], false),
+        (&["rate=off"], true),
+        (&["bql=max=64k"], false),
+    ] {
+        assert_eq!(is_told(changes), told, "{changes:?}");
+    }
+    rig.end();
+}
+
 /// Returns whether packets are lost for each of `reasons` from now on, in a quarter of a second.
 fn are_dropped(rig: &Rig, reasons: [&str; 2]) -> [bool; 2] {
     let now = || {

@@ -7,8 +7,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Values of `bounded_by`, and of other keys that are words.
-const VALUES: &str =
-    "rate device host link receiver processor senders count nothing native generic copy zerocopy";
+const VALUES: &str = "rate device host link receiver processor senders count nothing native generic copy \
+    zerocopy works fails untried obstacle hint fact";
+
+/// Words of the guide that no table has, and that it does not explain itself.
+const OF_THE_GUIDE: &str = "huge-pages,locked-memory,capability,namespace,virtqueue,umem,headroom,segmented,AF_XDP,\
+    AF_PACKET,features,switch,flood,station,offload,rights,napi,numa,helper,program,promisc,steer,persist,target";
 
 /// Adds the keys of all objects, but for those that are names of reasons: these have a test of their own.
 fn keys(value: &Value, words: &mut BTreeSet<String>) {
@@ -68,6 +72,27 @@ fn names_of_rows(source: &str, words: &mut BTreeSet<String>) {
     }
 }
 
+/// Adds the subjects of the findings of `wharf doctor`.
+fn subjects(source: &str, words: &mut BTreeSet<String>) {
+    for made in ["Finding::fact(", "Finding::hint(", "Finding::obstacle("] {
+        let behind = source.split(made).skip(1).filter_map(|part| part.trim_start().strip_prefix('"'));
+        words.extend(behind.filter_map(|part| Some(part.split_once('"')?.0.to_string())));
+    }
+}
+
+/// Adds the values of keys that are words.
+fn values(value: &Value, words: &mut BTreeSet<String>) {
+    const KEYS: [&str; 4] = ["verdict", "weight", "subject", "direction"];
+    match value {
+        Value::Object(all) => {
+            words.extend(KEYS.iter().filter_map(|key| all.get(*key)?.as_str()).map(String::from));
+            all.values().for_each(|value| values(value, words));
+        }
+        Value::Array(all) => all.iter().for_each(|value| values(value, words)),
+        _ => {}
+    }
+}
+
 fn shown_by_a_run(words: &mut BTreeSet<String>) {
     let folder = Folder::new();
     let (control, from) = (text(&folder.path("control")), format!("pcap:{SAMPLE}"));
@@ -80,7 +105,8 @@ fn shown_by_a_run(words: &mut BTreeSet<String>) {
 
 #[test]
 fn each_word_that_is_printed_is_explained() {
-    let mut words: BTreeSet<String> = VALUES.split(' ').map(String::from).collect();
+    let words = VALUES.split_whitespace().chain(OF_THE_GUIDE.split(','));
+    let mut words: BTreeSet<String> = words.map(String::from).collect();
     let from = format!("pcap:{SAMPLE}");
     for run in [
         &["send", "--imix", "--count", "1000"][..],
@@ -98,12 +124,17 @@ fn each_word_that_is_printed_is_explained() {
         &["doctor", "lo", "--no-probe", "--json"],
         &["explain", "dropped", "--json"],
     ] {
-        keys(&wharf(list).json(), &mut words);
+        let listing = wharf(list).json();
+        keys(&listing, &mut words);
+        values(&listing, &mut words);
     }
     shown_by_a_run(&mut words);
     let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src"));
     each_source(source, &mut |text| fields(text, &mut words));
     each_source(&source.join("../../wharf-tools/src"), &mut |text| fields(text, &mut words));
+    for crate_of in ["wharf-devices", "wharf-intel", "wharf-verbs", "wharf-route"] {
+        each_source(&source.join("../..").join(crate_of).join("src"), &mut |text| subjects(text, &mut words));
+    }
     for tables in ["send/table.rs", "receive/table.rs", "forward/table.rs", "watch/text.rs"] {
         names_of_rows(&std::fs::read_to_string(source.join(tables)).unwrap(), &mut words);
     }

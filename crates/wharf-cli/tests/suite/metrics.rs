@@ -69,7 +69,10 @@ fn assert_same(scrape: &Scrape, report: &Value) {
     if at_senders > 0 {
         *drops.entry("drop-tail".into()).or_default() += at_senders;
     }
-    assert_eq!(serde_json::to_value(&drops).unwrap(), report["drops"]["by_reason"], "{}", scrape.text);
+    let of_path = scrape.by("wharf_path_drops_packets_total", "reason");
+    for drops in [drops, of_path] {
+        assert_eq!(serde_json::to_value(&drops).unwrap(), report["drops"]["by_reason"], "{}", scrape.text);
+    }
     for (key, name) in [
         ("packets", "packets"),
         ("waits", "waits"),
@@ -143,18 +146,19 @@ fn until_begun(socket: &Path, name: &str) {
     });
 }
 
-/// A forwarder from a guest to nowhere: no privilege, and at rest once the guest has gone.
-fn forwarding(folder: &Folder, more: &[&str]) -> Running {
+/// A forwarder from a guest to `to`: no privilege, and at rest once the guest has gone.
+fn forwarding(folder: &Folder, to: &str, more: &[&str]) -> Running {
     let from = format!("vhost-user:{}", text(&folder.path("guest")));
     let metrics = text(&folder.path("metrics"));
-    Running::start(&[&["forward", &from, "null", "--metrics", &metrics, "--json"][..], more].concat())
+    Running::start(&[&["forward", &from, to, "--metrics", &metrics, "--json"][..], more].concat())
 }
 
 /// Sends `count` packets to it.
-fn guest_sends(folder: &Folder, count: &str) {
+fn guest_sends(folder: &Folder, count: &str, more: &[&str]) {
     until_begun(&folder.path("metrics"), "wharf_run_paths");
     let to = format!("virtio-user:{}", text(&folder.path("guest")));
-    let done = wharf(&["send", "--size", "60", "--count", count, "--to", &to, "--json"]);
+    let send = ["send", "--size", "60", "--count", count, "--to", &to, "--json"];
+    let done = wharf(&[&send[..], more].concat());
     assert_eq!(done.code, Some(0), "{done:?}");
 }
 
@@ -167,8 +171,8 @@ fn a_scrape_of_a_forwarder_at_rest_equals_its_summary() {
         (&["--rate", "1mbit", "--qdisc", "prio:limit=20"], true),
     ] {
         let folder = Folder::new();
-        let run = forwarding(&folder, more);
-        guest_sends(&folder, COUNT);
+        let run = forwarding(&folder, "null", more);
+        guest_sends(&folder, COUNT, &[]);
         let scrape = at_rest(&folder.path("metrics"), COUNT.parse().unwrap());
         // The guest is away, which the exit code may say.
         let report = run.end().json();
@@ -181,11 +185,27 @@ fn a_scrape_of_a_forwarder_at_rest_equals_its_summary() {
     }
 }
 
+#[test]
+fn a_scrape_of_a_switch_has_what_its_ports_drop() {
+    let folder = Folder::new();
+    let others = ["b", "c"].map(|name| format!("vhost-user:{}", text(&folder.path(name))));
+    let run = forwarding(&folder, &others[0], &[&others[1]]);
+    // A station that sends to itself.
+    guest_sends(&folder, "100", &["--mac", "02:00:00:00:00:01,02:00:00:00:00:01"]);
+    let lost = eventually(|| {
+        let scrape = Scrape::of(&folder.path("metrics"));
+        let lost = scrape.by("wharf_path_drops_packets_total", "reason");
+        if lost.get("same-port") == Some(&100) { Ok(lost) } else { Err(scrape.text) }
+    });
+    let report = run.end().json();
+    assert_eq!(serde_json::to_value(&lost).unwrap(), report["directions"][0]["drops"]["by_reason"]);
+}
+
 /// A scrape of a forwarder at rest, behind a rate.
 fn scraped() -> Scrape {
     let folder = Folder::new();
-    let run = forwarding(&folder, &["--rate", "30mbit"]);
-    guest_sends(&folder, "1000");
+    let run = forwarding(&folder, "null", &["--rate", "30mbit"]);
+    guest_sends(&folder, "1000", &[]);
     let scrape = at_rest(&folder.path("metrics"), 1000);
     run.end();
     scrape
@@ -223,6 +243,17 @@ fn every_value_has_help_type_and_unit() {
             assert!([stem, name].contains(&described), "{line}");
         }
     }
+    for [name, seconds] in [
+        ["queue_overload_ns_total", "queue_overload_seconds_total"],
+        ["queue_longest_stall_ns", "queue_longest_stall_seconds"],
+    ] {
+        assert!(
+            scrape.text.contains(&format!("wharf_{name}{{"))
+                && scrape.text.contains(&format!("wharf_{seconds}{{")),
+            "{name}: {}",
+            scrape.text
+        );
+    }
     for name in ["wharf_pool_size_frames", "wharf_poller_sleeps_total", "wharf_queue_bytes_total"] {
         assert!(scrape.sum(name) > 0, "{name}: {}", scrape.text);
     }
@@ -242,7 +273,7 @@ fn every_value_has_help_type_and_unit() {
 fn slow_silent_and_wrong_clients_hold_nothing_up() {
     let folder = Folder::new();
     let socket = folder.path("metrics");
-    let run = forwarding(&folder, &[]);
+    let run = forwarding(&folder, "null", &[]);
     let is_answered = |_| {
         let mut silent: Vec<_> = (0..CLIENTS).map(|_| connected(&socket)).collect();
         silent.iter_mut().step_by(2).for_each(|stream| drop(stream.write_all(b"GET /metr")));
@@ -340,7 +371,7 @@ fn a_request_for_another_host_is_refused_where_that_was_asked() {
 fn clients_that_only_connect_keep_no_scrape_out() {
     let folder = Folder::new();
     let socket = folder.path("metrics");
-    let run = forwarding(&folder, &[]);
+    let run = forwarding(&folder, "null", &[]);
     Scrape::of(&socket);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -374,14 +405,18 @@ fn names_in(board: &str) -> BTreeSet<String> {
 #[test]
 fn the_classic_format_describes_each_value_by_its_name() {
     let folder = Folder::new();
-    let run = forwarding(&folder, &["--rate", "30mbit"]);
-    guest_sends(&folder, "1000");
+    let run = forwarding(&folder, "null", &["--rate", "30mbit"]);
+    guest_sends(&folder, "1000", &[]);
     at_rest(&folder.path("metrics"), 1000);
-    let answer =
-        ask(&folder.path("metrics"), "GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: text/plain\r\n\r\n");
+    let [anything, plain] = ["*/*", "text/plain"].map(|accept| {
+        let asked = format!("GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n");
+        ask(&folder.path("metrics"), &asked)
+    });
     run.end();
-    let (head, text) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.contains("text/plain; version=0.0.4"), "{head}");
+    let (_, text) = plain.split_once("\r\n\r\n").unwrap();
+    for answer in [&anything, &plain] {
+        assert!(answer.contains("text/plain; version=0.0.4") && !answer.contains("# UNIT"), "{answer}");
+    }
     let mut described = "";
     for line in text.lines() {
         match line.strip_prefix("# TYPE ") {

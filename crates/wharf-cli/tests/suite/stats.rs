@@ -4,10 +4,12 @@ use crate::common::show::{until_moved, until_path};
 use crate::common::{Done, Folder, Running, SAMPLE, command, eventually, finish, signal, text, wharf};
 use serde_json::Value;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
 /// The JSON objects of one line: on standard output at an interval, on standard error when asked for by a signal.
 fn objects(done: &Done) -> Vec<Value> {
@@ -214,6 +216,41 @@ fn a_reader_that_stalls_holds_up_no_run() {
     until_moved(Path::new(&control), 10_000);
     signal(&child, "INT");
     assert!(finish(child).json()["sent"].as_u64() > Some(0));
+}
+
+/// Lines of several directions are longer than what a pipe has room for once poll(2) says that it has any.
+#[test]
+fn a_reader_that_stalls_within_a_line_holds_up_no_signal() {
+    let folder = Folder::new();
+    let ports = ["a", "b", "c", "d", "e", "f"].map(|name| format!("vhost-user:{}", text(&folder.path(name))));
+    let ports = ports.each_ref().map(String::as_str);
+    let often = ["--stats", "0.01", "--json"];
+    let mut child = command(&[&["forward"][..], &ports, &often].concat()).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut run = Running::from(child);
+    // What is in the pipe grows no more: the last of its pages is written in part.
+    let mut before = 0;
+    eventually(|| {
+        sleep(Duration::from_millis(300));
+        let now = rustix::io::ioctl_fionread(&stdout).unwrap();
+        let is_full = now > 50_000 && now == std::mem::replace(&mut before, now);
+        if is_full { Ok(()) } else { Err(now) }
+    });
+    for count in 1..4 {
+        run.signal("USR1");
+        run.until_lines(count, is_object);
+    }
+    run.signal("INT");
+    let mut lines = String::new();
+    stdout.read_to_string(&mut lines).unwrap();
+    let summary = lines.find("{\n").unwrap();
+    assert!(lines[..summary].lines().count() > 3);
+    for line in lines[..summary].lines() {
+        let object: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        // The first come before the devices are open.
+        assert!([Some(0), Some(6)].contains(&object["paths"].as_array().map(Vec::len)), "{line}");
+    }
+    assert!(run.finish().stderr.contains("lines of counters left out"));
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn a_rate_that_the_processor_does_not_reach_is_said_to_be_missed_for_that() {
         (&"processor".into(), &"wharf bench path".into()),
         "{run}"
     );
-    assert!(says(&run, "Asked 5000 Mpps"), "{run}");
+    assert!(says(&run, "Asked 5.00 Gpps"), "{run}");
 }
 
 #[test]

@@ -112,7 +112,7 @@ impl Part {
             }
             Self::Memory => "`perf top`: `native_queued_spin_lock_slowpath` under `get_page_from_freelist`",
             Self::Nic => {
-                "no counter: the rate stays while bus and processors have room, and rises with fewer doorbells"
+                "the rate stays while bus and processors have room, and rises with fewer doorbells; no counter tells"
             }
         }
     }

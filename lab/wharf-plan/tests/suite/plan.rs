@@ -158,7 +158,7 @@ fn batching_buys_something_where_the_nic_serves_doorbells_one_by_one() {
     let batching = plan.features.iter().find(|feature| feature.name == "xmit_more").unwrap();
     assert!(batching.with[0] == outcome.limit(Part::Wire).unwrap() && batching.with[0] > batching.without[0]);
     let lines = plan.confirmation(Direction::Tx, "eth0").join("\n");
-    assert!(lines.contains("To confirm that the NIC's own rate is the limit"), "{lines}");
+    assert!(lines.contains("To confirm that the limit is the NIC's own rate: the rate stays"), "{lines}");
 }
 
 /// Both are read from one description, and each built-in one names a counter for what limits it.

@@ -71,6 +71,14 @@ impl Writer {
             let bytes = rate.map_or(0, |rate| rate.bits_per_second() / 8);
             self.value("wharf_path_rate_bytes_per_second", &of(path), bytes as f64);
         }
+        let name = "wharf_path_drops_packets";
+        self.family(name, "counter", "", "Packets that a path has lost, as the summary counts them.");
+        for path in paths {
+            for (reason, packets) in path.drops() {
+                let labels = format!("{},{}", of(path), label("reason", &reason));
+                self.value(&format!("{name}_total"), &labels, packets);
+            }
+        }
         let devices: Vec<_> = paths.iter().map(|path| (path, path.device())).collect();
         self.of_links(&devices, of);
         let name = "wharf_qdisc_delay_seconds";

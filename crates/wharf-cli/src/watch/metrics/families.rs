@@ -115,17 +115,28 @@ impl Families {
 
     /// Adds them.
     pub(super) fn write(&self, all: &mut Writer) {
-        for ((stem, unit), Family { help, kind, values }) in &self.0 {
+        for ((stem, unit), family) in &self.0 {
             let name = if unit.is_empty() { stem.clone() } else { format!("{stem}_{unit}") };
-            let (kind, suffix, most) = match kind {
-                MetricKind::Counter => ("counter", "_total", u64::MAX),
-                // A gauge of this format is signed. No run reaches a value above `i64::MAX`.
-                MetricKind::Gauge => ("gauge", "", i64::MAX as u64),
-            };
-            all.family(&name, kind, unit, help);
-            for (labels, value) in values {
-                all.value(&format!("{name}{suffix}"), labels, value.min(&most));
+            family.write(all, &name, unit, |value| value.to_string());
+            // Names are kept: those in base units stand beside them. Delays are a histogram.
+            if unit == "ns" && stem != DELAY.name {
+                let seconds = |value| (value as f64 / 1e9).to_string();
+                family.write(all, &format!("{stem}_seconds"), "seconds", seconds);
             }
+        }
+    }
+}
+
+impl Family {
+    fn write(&self, all: &mut Writer, name: &str, unit: &str, text: impl Fn(u64) -> String) {
+        let (kind, suffix, most) = match self.kind {
+            MetricKind::Counter => ("counter", "_total", u64::MAX),
+            // A gauge of this format is signed. No run reaches a value above `i64::MAX`.
+            MetricKind::Gauge => ("gauge", "", i64::MAX as u64),
+        };
+        all.family(name, kind, unit, &self.help);
+        for (labels, value) in &self.values {
+            all.value(&format!("{name}{suffix}"), labels, text(*value.min(&most)));
         }
     }
 }

@@ -190,10 +190,9 @@ async fn answer(request: Request<Incoming>, served: &Served) -> Result<Response<
             response
         }
         "/metrics" => {
-            // A monitor that asks for the classic format alone gets that; all others OpenMetrics.
+            // `curl` accepts anything, which `promtool` is to read.
             let accepts = request.headers().get(ACCEPT).and_then(|accepts| accepts.to_str().ok());
-            let accepts = |what: &str| accepts.is_some_and(|accepts| accepts.contains(what));
-            let is_classic = accepts("text/plain") && !accepts("openmetrics");
+            let is_classic = accepts.is_some_and(|accepts| !accepts.contains("openmetrics"));
             let text = metrics(&served.board, is_classic).await;
             let mut response = plain(StatusCode::OK, &text);
             let content = if is_classic { CLASSIC } else { OPENMETRICS };

@@ -2,11 +2,11 @@
 
 use super::plot::Plot;
 use super::state::{DirectionSeries, State};
-use crate::output::{grouped, time};
+use crate::output::{bit_rate, grouped, packet_rate, time};
 use crate::plain::plain;
 use crate::report::counts_text;
 use crate::watch::snapshot::PathCounters;
-use crate::watch::text::{delays, device_texts, queue_texts, scaled};
+use crate::watch::text::{delays, device_texts, queue_texts};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -98,8 +98,8 @@ fn direction(frame: &mut Frame<'_>, path: &PathCounters, series: &DirectionSerie
     let [figures, plots] = rows.areas(inside);
     frame.render_widget(Paragraph::new(lines), figures);
     let (name, unit): (_, fn(u64) -> String) = match &path.to {
-        Some(_) => ("sent per second", |bits| scaled(bits as f64, "bit/s")),
-        None => ("received per second", |packets| scaled(packets as f64, "pps")),
+        Some(_) => ("sent per second", |bits| bit_rate(bits as f64)),
+        None => ("received per second", |packets| packet_rate(packets as f64)),
     };
     let rate = Plot { name, series: &series.rate, unit, step_s };
     let waited = Plot { name: "waited, p99", series: &series.waited, unit: time, step_s };
@@ -116,17 +116,17 @@ fn lines(path: &PathCounters, width: usize) -> Vec<Line<'static>> {
     let rates = &path.rates;
     let mut rows = Vec::new();
     if path.from.is_some() {
-        let (rate, all) = (scaled(rates.received_pps, "pps"), grouped(path.received_packets));
+        let (rate, all) = (packet_rate(rates.received_pps), grouped(path.received_packets));
         rows.push(format!("received  {rate:<14} {all} in all"));
     }
     if path.to.is_some() {
-        let (packets, bits) = (scaled(rates.sent_pps, "pps"), scaled(rates.sent_bps, "bit/s"));
+        let (packets, bits) = (packet_rate(rates.sent_pps), bit_rate(rates.sent_bps));
         rows.push(format!("sent      {packets:<14} {bits:<14} {} in all", grouped(path.counts.sent)));
         let (waiting, device) = (grouped(path.backlog_packets), grouped(path.device_packets));
         let limit = path.counts.limit_text(", limit ");
         rows.push(format!("backlog   {waiting} packets, in the device {device}{limit}"));
     }
-    let (rate, all) = (scaled(rates.dropped_pps, "pps"), grouped(path.dropped()));
+    let (rate, all) = (packet_rate(rates.dropped_pps), grouped(path.dropped()));
     let reasons = counts_text(&path.drops);
     let dropped =
         std::iter::once(format!("{rate:<14} {all} in all")).chain(reasons.lines().map(String::from));
@@ -212,17 +212,17 @@ mod tests {
                 "wharf forward, process 4711, 4 s",
                 "a-b: packet:eth0 to packet:eth1",
                 "b-a: packet:eth0 to packet:eth1",
-                "29.90 kpps",
+                "29.9 kpps",
                 "12345678901 in all",
-                "20 Mbit/s",
+                "20.0 Mbit/s",
                 "limit 7620 B",
                 "overlimit 9876543210",
                 "link-down 2520",
                 "band 2: p50 1.3 ms, p99 9.0 ms",
                 "q quit",
                 "? help",
-                "sent per second, peak 20 Mbit/s",
-                "20 Mbit/s |",
+                "sent per second, peak 20.0 Mbit/s",
+                "20.0 Mbit/s |",
             ] {
                 assert!(drawn.contains(what), "{width}x{height}: {what}:\n{drawn}");
             }
