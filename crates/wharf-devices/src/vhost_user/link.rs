@@ -142,6 +142,9 @@ impl Link {
         *shut_since = if mask == 0 { shut_since.or_else(|| Some(Instant::now())) } else { None };
         self.open_pairs.store(mask, Ordering::Relaxed);
         drop(shut_since);
+        if mask != 0 {
+            self.announcing.open();
+        }
         self.change.signal();
     }
 
@@ -193,7 +196,7 @@ impl Link {
         // Threads that change it take the virtqueue's lock afterwards.
         let started = vring.start(memory, agreed, self.is_armed.load(Ordering::Relaxed));
         if vring.has_gone_before() {
-            self.announcing.own();
+            self.announcing.go_on();
         }
         let (given_back, holes) = (std::mem::take(&mut vring.given_back), std::mem::take(&mut vring.holes));
         drop(vring);
