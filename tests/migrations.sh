@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # A running guest moves between two QEMUs, whose network cards are two wharfs of this machine, there and back, time after time. Both TAPs
-# are ports of one bridge. Numbered streams go both ways, and TCP. A table has by configuration: the downtime as QEMU says it; packets
-# that came twice or changed; those lost that were sent while the guest stood still, and others, which are a fault.
+# are ports of one bridge. Numbered streams go both ways; then, once more there and back, TCP. A table has by configuration: the downtime
+# as QEMU says it; packets that came twice or changed; those lost that were sent while the guest could not be reached, and others, which
+# are a fault. The guest cannot be reached from when QEMU stops its rings until the bridge has its address at the other port.
 # Needs root. Ends with 77, and its reason, where kernel and QEMU are not to be had (tests/nics/fetch.sh).
-# Usage: tests/migrations.sh [LAYOUT-PAIRS]..., such as split-1; TIMES is the number of journeys there and back
+# Usage: tests/migrations.sh [LAYOUT-PAIRS]..., such as split-1; TIMES is the number of journeys there and back, PPS
+# that of packets a second each way
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
@@ -19,7 +21,7 @@ embark() {
   for name in qmp events; do rm -f "$out/$name.$at"; done
   # shellcheck disable=SC2046
   launch_guest "place$at" "adapter=virtio_net no_timer_check" -qmp "unix:$out/qmp.$at,server=on,wait=off" \
-    -qmp "unix:$out/events.$at,server=on,wait=off" $(card "vm.$at") "$@"
+    -qmp "unix:$out/events.$at,server=on,wait=off" -msg timestamp=on -trace vhost_user_write $(card "vm.$at") "$@"
   for _ in $(seq 200); do [ -S "$out/events.$at" ] && break; sleep 0.05; done
   python3 tests/guest/qmp.py "$out/events.$at" events STOP RESUME >>"$out/stops" &
   started+=($!)
@@ -39,49 +41,60 @@ journey() {
   done
   grep -q '"status": "completed"' "$out/qmp.json" || die "no migration: $(cat "$out/qmp.json" "$out"/place*.err)"
   cat "$out/qmp.json" >>"$out/journeys"
+  # Its request 11 is GET_VRING_BASE.
+  grep -m 1 'req:11 ' "$out/place$1.err" >>"$out/rings"
   kill -9 "$before" && wait "$before" 2>/dev/null
   rm -f "$out/journey"
   attach "place$2"
   sleep 1
 }
 
+# tcp: both ways it moves bytes after a journey there and back.
+tcp() {
+  local load
+  guest_starts iperf listening iperf3 -s --forceflush
+  start load "" iperf3 -c $far --bidir -b 2M -t 10000 --forceflush
+  load=$pid
+  sleep 3
+  journey 0 1
+  journey 1 0
+  sleep 5
+  [ "$(tail -n 8 "$out/load.json" | grep -c '\[.X-C\].*[1-9][0-9.]* .bits/sec')" -gt 0 ] || die "TCP stands: $(tail -n 8 "$out/load.json")"
+  stop load "$load" INT
+}
+
 trial() { # CONFIGURATION
-  local at round load
+  local at round
   pairs=${1#*-} packed=off
   [ "${1%-*}" = split ] || packed=on
-  rm -f "$out"/{marks,stops,journeys}
+  rm -f "$out"/{marks,stops,rings,journeys}
   ip -n $b link add br0 type bridge forward_delay 0 && interface $b br0 02:00:00:00:00:01 $near 02:00:00:00:00:02 $far
   for at in 0 1; do
-    start "wharf$at" forwarding "$wharf" forward "vhost-user:$out/vm.$at,queues=$pairs" "tap:w$at,persist=on" --json
+    start "wharf$at" forwarding "$wharf" forward "vhost-user:$out/vm.$at,queues=$pairs,mac=02:00:00:00:00:02" "tap:w$at,persist=on" --json
     wharfs[$at]=$pid
     ip -n $b link set "w$at" master br0 up || die "no port of the bridge"
   done
+  start moves "" bridge -t monitor fdb
   embark 0
   attach place0
   answer =ready
   guest_interface
-  guest_starts iperf listening iperf3 -s --forceflush
-  streams 200
-  start load "" iperf3 -c $far --bidir -b 2M -t 10000 --forceflush
-  load=$pid
+  streams "${PPS:-200}"
   sleep 3
   for ((round = 0; round < times; round++)); do
     journey 0 1
     journey 1 0
   done
-  # Both ways TCP has moved bytes within the last seconds.
-  sleep 5
-  [ "$(tail -n 8 "$out/load.json" | grep -c '\[.X-C\].*[1-9][0-9.]* .bits/sec')" -gt 0 ] || die "TCP stands: $(tail -n 8 "$out/load.json")"
-  stop load "$load" INT
   settle
+  for at in 0 1; do "$wharf" show "${wharfs[$at]}" --json >"$out/shown$at.json" || die "wharf$at shows nothing"; done
+  python3 tests/guest/migrations.py "$1" "$out" || failed=1
+  tcp
   halt
   for at in 0 1; do
     stop "wharf$at" "${wharfs[$at]}" TERM
     holds "wharf$at" 'all(one["pool"]["out"] == 0 for one in wharf'$at'["directions"])'
   done
-  ip -n $b -j -s link >"$out/links.json"
   ip -n $b link del br0
-  python3 tests/guest/migrations.py "$1" "$out" || failed=1
 }
 
 declare -A wharfs

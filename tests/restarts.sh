@@ -39,6 +39,11 @@ guest_rebinds() {
   guest "rebind eth0"
   guest_interface
 }
+guest_shows() {
+  # shellcheck disable=SC2016
+  guest 'for i in /sys/class/net/eth0/queues/tx-*/byte_queue_limits; do echo $i $(cat $i/inflight $i/limit); done; tc -s qdisc show dev eth0; grep virtio /proc/interrupts'
+  echo "$reply"
+}
 guest_ends() { halt; }
 
 own_begins() {
@@ -54,6 +59,8 @@ own_starts() {
 own_rebinds() { :; }
 own_interrupts() { stop "$1" "${own[$1]}" INT; }
 own_gives() { :; }
+own_shows() { ip netns exec $a tc -s qdisc; }
+own_figures() { ip netns exec $a $1 >"$out/$2" || die "$1"; } # without quotes: a command in words
 own_ends() {
   stop front "$front" TERM
   holds front 'all(one["pool"]["out"] == 0 for one in front["directions"])'
@@ -74,6 +81,20 @@ restart() {
   "${driver}_rebinds"
 }
 
+# look CONFIGURATION: prints what the queues of the far end and the back end show, if a flow from there is silent for two seconds.
+look() {
+  local flows
+  flows=$(python3 tests/guest/restarts.py silent "$out")
+  [ -n "$flows" ] && sleep 1.3 && flows=$(python3 tests/guest/restarts.py silent "$out")
+  [ -n "$flows" ] || return
+  echo "$1, round $round: no packet of flows $flows; the back end shows:"
+  for _ in 1 2; do
+    "$wharf" show "$back" --json | python3 -c 'import json, sys; print(json.dumps([path.get("device") for path in json.load(sys.stdin)["paths"]]))'
+    "${driver}_shows"
+    sleep 1
+  done
+}
+
 # until_on: waits until replies come from the far end again, 15 s at most.
 until_on() {
   local before now
@@ -91,17 +112,18 @@ trial() { # CONFIGURATION
   [ "$order" = in_order ] && in_order=auto || { in_order=off pairs=$order; }
   pairs=${pairs%-} life=0 stuck=0 seconds=$SECONDS
   [ "$layout" = packed ] && packed=on || packed=off
-  rm -f "$out"/{marks,connections,stats.*,back.*.json}
+  rm -f "$out"/{marks,connections,stats.*,back.*.json,front.*}
   back_end
   interface $b w0 02:00:00:00:00:01 $near 02:00:00:00:00:02 $far
   "${driver}_begins"
   streams 1000
   start ping "" sh -c "exec busybox ping -i 0.1 $far >&2"
   local ping=$pid
-  until_on || die "$1: no traffic before the first kill"
+  until_on && soon python3 tests/guest/restarts.py begun "$out" $((2 * pairs)) || die "$1: no traffic before the first kill"
   for ((round = 0; round < kills; round++)); do
     restart "$1"
     sleep 0.7
+    look "$1"
   done
   kill $ping
   settle

@@ -1,5 +1,6 @@
 """Numbered streams that were captured where they arrived: tests/guest/streams.sh."""
 import bisect
+import json
 import struct
 import time
 
@@ -47,16 +48,29 @@ class Direction:
             self.twice += number in numbers
             numbers.setdefault(number, times)
 
-    def back(self, up, until):
-        """When the last of the flows that had begun went on, after `up`; infinity if one did not."""
-        begun = [times for times in (sorted(at for _, at in numbers.values()) for numbers in self.flows.values()) if times[0] < up]
-        return max((min((at for at in times if up <= at < until), default=float("inf")) for times in begun), default=float("inf"))
+    def backs(self, up, until):
+        """When each of the flows that had begun went on: the first arrival of a packet that was sent after `up`; infinity if there is none."""
+        for flow, numbers in self.flows.items():
+            if min(arrived for _, arrived in numbers.values()) < up:
+                yield flow, min((arrived for sent, arrived in numbers.values() if sent >= up and arrived < until), default=float("inf"))
 
     def lost(self):
-        """The times at which packets were sent that did not arrive."""
-        for numbers in self.flows.values():
+        """The packets that did not arrive: flow, and time at which they were sent."""
+        for flow, numbers in self.flows.items():
             known = sorted((number, sent) for number, (sent, _) in numbers.items())
             known.insert(0, (-1, known[0][1]))
             for (before, since), (after, until) in zip(known, known[1:]):
                 for number in range(before + 1, after):
-                    yield since + (until - since) * (number - before) / (after - before)
+                    yield flow, since + (until - since) * (number - before) / (after - before)
+
+
+def drops(folder, at):
+    """Drops by name that no back end counts, in direction `at` (1: to the driver): of interfaces and queues of the sender's side, and of the
+    receiver."""
+    sender, receiver = ("far", "near")[at], ("near", "far")[at]
+    for link in json.load(open(f"{folder}/{sender}.links.json")):
+        yield link["ifname"], link["stats64"]["tx"]["dropped"]
+    # The figures of a root are those of all queues below.
+    yield f"queues of the {sender} side", sum(one["drops"] for one in json.load(open(f"{folder}/{sender}.queues.json")) if one.get("root"))
+    got = json.load(open(f"{folder}/{receiver}_got.json"))["drops"]["by_reason"]
+    yield from ((f"{reason} of the receiver", count) for reason, count in got.items())

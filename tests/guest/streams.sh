@@ -27,6 +27,11 @@ guest_gives() { # FILE
   ended carry "$receiver"
 }
 
+guest_figures() { # COMMAND FILE: what it prints in the guest
+  guest "$1" || die "$1: $reply"
+  echo "$reply" >"$out/$2"
+}
+
 # streams PPS: starts numbered packets both ways, so many a second, two flows for each pair. What arrives is written to captures.
 streams() {
   local flow rate=$(($1 / (2 * pairs)))pps tool=wharf place=/tmp
@@ -54,4 +59,7 @@ settle() { # ends the streams, the senders first
   "${driver}_interrupts" far_got
   "${driver}_gives" far.pcap
   "${driver}_gives" far_got.json
+  ip -n $b -j -s link >"$out/near.links.json" && tc -n $b -j -s qdisc >"$out/near.queues.json" || die "no figures of interfaces"
+  "${driver}_figures" "ip -j -s link" far.links.json
+  "${driver}_figures" "tc -j -s qdisc" far.queues.json
 }

@@ -220,6 +220,17 @@ impl Loop {
 
     fn close(mut self, pool: &PagePool) -> Result<(), Box<dyn std::error::Error>> {
         close_receiver(&mut *self.device, &mut self.cache)?;
+        // The last frames are back before the peer has given up the buffers that they were sent from.
+        while self.device.outstanding() > 0 {
+            self.device.reap(256, true, &mut self.done)?;
+            if self.done.is_empty() {
+                break;
+            }
+            self.cache.give(&mut self.done.sent)?;
+            for (frame, _) in self.done.failed.drain(..) {
+                self.cache.give_one(frame).map_err(|(error, _)| error)?;
+            }
+        }
         drop(self);
         match pool.audit().out() {
             0 => Ok(()),

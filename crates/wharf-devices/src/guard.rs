@@ -20,6 +20,11 @@ pub(crate) fn check(spec: &DeviceSpec) -> Result<(), DeviceError> {
     Sources::of(spec).map(drop)
 }
 
+/// Returns the MAC addresses of a specification's device.
+pub(crate) fn macs(spec: &DeviceSpec) -> Result<Vec<[u8; 6]>, DeviceError> {
+    Ok(Sources::of(spec)?.macs)
+}
+
 /// Puts a guard around each device, if the specification asks for one.
 pub(crate) fn guarded(spec: &DeviceSpec, opened: Vec<Opened>) -> Result<Vec<Opened>, DeviceError> {
     let sources = Sources::of(spec)?;

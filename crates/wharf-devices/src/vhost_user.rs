@@ -82,7 +82,10 @@ pub struct VhostUserOptions {
     pub mode: Option<u32>,
     /// Group of that socket, by number.
     pub group: Option<u32>,
-    /// Unit of the byte queue limit: packets by default.
+    /// The machine's address, to be announced once on a connection that goes on where another ended: after a
+    /// migration switches learn where the machine is.
+    pub mac: Option<[u8; 6]>,
+    /// Unit of the byte queue limit: bytes by default.
     pub limit_unit: LimitUnit,
 }
 
@@ -97,6 +100,7 @@ impl Default for VhostUserOptions {
             in_order: true,
             mode: None,
             group: None,
+            mac: None,
             limit_unit,
         }
     }
@@ -147,7 +151,8 @@ impl VhostUser {
                 })?
             }
         };
-        let link = Arc::new(Link::new(name.clone(), options.pairs).map_err(fault("descriptors"))?);
+        let link =
+            Arc::new(Link::new(name.clone(), options.pairs, options.mac).map_err(fault("descriptors"))?);
         let has_line = source.has_line();
         let set = source.set(&link).map_err(fault("descriptors"))?;
         let offers = [
@@ -344,7 +349,7 @@ impl RxDevice for VhostUser {
 pub fn converse(
     stream: &std::os::unix::net::UnixStream, cache: &mut Cache, frames: &mut Batch,
 ) -> Result<usize, String> {
-    let link = Arc::new(Link::new("fuzz".into(), 2).map_err(|error| error.to_string())?);
+    let link = Arc::new(Link::new("fuzz".into(), 2, None).map_err(|error| error.to_string())?);
     let served = control::serve(&link, stream, 0, |_, _| Ok(()));
     link.settle();
     let (mut sending, mut receiving) = (Sending::new(&link), Receiving::default());

@@ -3,11 +3,13 @@
 //! Each virtqueue has a lock of its own: the thread that moves frames takes it once per batch, the message
 //! thread for a change. So a ring that was stopped is not in use, whenever its frames were moved last.
 
+mod announcing;
 mod faults;
 mod pair_signals;
 
 use super::vring::{Agreed, NoStart, Ring, Vring};
 use crate::virtio::{Memory, Place, RingError};
+use announcing::Announcing;
 use faults::Faults;
 use pair_signals::PairSignals;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -65,12 +67,11 @@ pub(super) struct Link {
     /// What was agreed upon with the driver.
     features: AtomicU64,
     signals: PairSignals,
-    /// SEND_RARP: the machine's MAC address, to be announced; 0 for none.
-    announced: AtomicU64,
+    pub(super) announcing: Announcing,
 }
 
 impl Link {
-    pub(super) fn new(name: String, pairs: u16) -> std::io::Result<Self> {
+    pub(super) fn new(name: String, pairs: u16, mac: Option<[u8; 6]>) -> std::io::Result<Self> {
         let (poll, change) = (Epoll::new()?, EventFd::new()?);
         poll.add(change.as_fd().as_raw_fd(), CHANGE, true)?;
         Ok(Self {
@@ -94,7 +95,7 @@ impl Link {
             given_back: AtomicU64::new(0),
             features: AtomicU64::new(0),
             signals: PairSignals::new(pairs),
-            announced: AtomicU64::new(0),
+            announcing: Announcing::new(mac),
         })
     }
 
@@ -141,6 +142,9 @@ impl Link {
         *shut_since = if mask == 0 { shut_since.or_else(|| Some(Instant::now())) } else { None };
         self.open_pairs.store(mask, Ordering::Relaxed);
         drop(shut_since);
+        if mask != 0 {
+            self.announcing.open();
+        }
         self.change.signal();
     }
 
@@ -191,6 +195,9 @@ impl Link {
         let Some(mut vring) = self.vring(index) else { return Ok(()) };
         // Threads that change it take the virtqueue's lock afterwards.
         let started = vring.start(memory, agreed, self.is_armed.load(Ordering::Relaxed));
+        if vring.has_gone_before() {
+            self.announcing.go_on();
+        }
         let (given_back, holes) = (std::mem::take(&mut vring.given_back), std::mem::take(&mut vring.holes));
         drop(vring);
         // Given back unused, a buffer for a frame to the driver loses none.
@@ -233,6 +240,7 @@ impl Link {
             *vring = Vring::default();
         }
         self.hangs_up.store(false, Ordering::Relaxed);
+        self.announcing.begin();
         self.changed();
     }
 
@@ -294,17 +302,8 @@ impl Link {
 
     /// Has the machine's MAC address announced, after a migration: the word begins with its bytes.
     pub(super) fn announce(&self, mac: u64) {
-        self.announced.store(mac, Ordering::Relaxed);
+        self.announcing.add(mac);
         self.change.signal();
-    }
-
-    /// Returns the MAC address that is to be announced, once.
-    #[inline]
-    pub(super) fn take_announced(&self) -> Option<[u8; 6]> {
-        if self.announced.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        self.announced.swap(0, Ordering::Relaxed).to_ne_bytes().first_chunk().copied()
     }
 
     /// Reports a virtqueue whose driver breaks the rules.

@@ -33,7 +33,7 @@ impl Receiving {
         self.kept_ns = u64::MAX;
         let budget = budget.min(to.room());
         if budget > 0
-            && let Some(mac) = link.take_announced()
+            && let Some(mac) = link.announcing.take()
         {
             announce(mac, cache, to)?;
         }
@@ -62,18 +62,17 @@ impl Receiving {
             self.kept_ns = self.kept_ns.min(left.as_nanos() as u64);
             return Ok(true);
         }
-        let Some(running) = vring.serving() else { return Ok(true) };
+        let Some((running, call)) = vring.serving() else { return Ok(true) };
         let Running { ring, memory, agreed, chains, .. } = running;
         let agreed = is_on.then_some(*agreed);
         let (has_memory, broken) =
             with_ring!(ring, ring => self.walk(ring, memory, agreed, chains, cache, to, budget));
         self.reader.settle(cache)?;
-        let used = with_ring!(ring, ring => ring.publish() && ring.needs_notification());
+        let has_used = with_ring!(ring, ring => ring.publish());
         let is_lost = running.is_broken();
         running.note_written();
-        if let Some(call) = vring.call.as_ref().filter(|_| used) {
+        if has_used && running.tell(call) {
             link.note_call(index);
-            call.signal();
         }
         if is_lost {
             link.lost_memory();
@@ -134,7 +133,7 @@ impl Receiving {
         for mut vring in link.vrings().skip(1).step_by(2) {
             nothing_came &= !vring.is_mute();
             let is_kept = vring.keeps_for().is_some();
-            if let Some(running) = vring.serving() {
+            if let Some((running, _)) = vring.serving() {
                 let ask = |ring: &mut Ring| with_ring!(ring, ring => ring.enable_notification());
                 nothing_came &= running.write(ask) || is_kept;
             }

@@ -183,9 +183,9 @@ impl Sending {
         let mut rang = false;
         for (pair, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| lane.state.owes_call) {
             let Some(mut vring) = link.vring(2 * pair) else { continue };
-            rang |= vring.open().is_some_and(|(running, call)| {
-                tell(link, 2 * pair, &mut running.ring, &mut lane.state, call)
-            });
+            rang |= vring
+                .open()
+                .is_some_and(|(running, call)| tell(link, 2 * pair, running, &mut lane.state, call));
         }
         rang
     }

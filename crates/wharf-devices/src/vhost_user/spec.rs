@@ -75,6 +75,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         in_order: given.word("in_order") != Some("off"),
         mode: mode(spec)?,
         group,
+        mac: guard::macs(spec)?.first().copied(),
         limit_unit: spec.limit_unit().unwrap_or_default(),
     };
     guard::guarded(spec, vec![Opened::duplex(VhostUser::open(Path::new(spec.place()), options)?)])

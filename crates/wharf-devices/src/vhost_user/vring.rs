@@ -81,6 +81,9 @@ pub(super) struct Running {
     pub(super) agreed: Agreed,
     /// Chains popped before the first of them is used.
     pub(super) chains: Box<[Chain]>,
+    /// The driver is to be told of the next used buffers, whatever it asks for: of those before it may not
+    /// have been.
+    owes_call: bool,
 }
 
 impl Running {
@@ -89,6 +92,16 @@ impl Running {
         let changed = change(&mut self.ring);
         self.note_written();
         changed
+    }
+
+    /// Notifies the driver of what was published, by `call`, if it asks for that. Returns true if it did.
+    #[inline]
+    pub(super) fn tell(&mut self, call: Option<&EventFd>) -> bool {
+        let asks = with_ring!(&mut self.ring, ring => ring.needs_notification());
+        let Some(call) = call.filter(|_| asks || self.owes_call) else { return false };
+        self.owes_call = false;
+        call.signal();
+        true
     }
 
     /// Returns true if the driver has taken away some of what it shares.
@@ -188,8 +201,8 @@ impl Vring {
         (left > Duration::ZERO).then_some(left)
     }
 
-    /// Starts it, if all is known that it needs. Returns true if it runs now. A new ring notifies of all
-    /// buffers: unless it `is_armed`, its driver is asked not to.
+    /// Starts it, if all is known that it needs. Returns true if it runs now. Its driver is asked for
+    /// notifications if it `is_armed`, and else to send none.
     pub(super) fn start(
         &mut self, memory: &Arc<Memory>, agreed: Agreed, is_armed: bool,
     ) -> Result<bool, NoStart> {
@@ -220,9 +233,11 @@ impl Vring {
                 Ring::Packed(device)
             }
         };
-        if !is_armed {
-            with_ring!(&mut ring, ring => ring.disable_notification());
-        }
+        // Whoever had the ring may have left either: QEMU asks for none while it drops what the driver sends.
+        with_ring!(&mut ring, ring => match is_armed {
+            true => _ = ring.enable_notification(),
+            false => ring.disable_notification(),
+        });
         self.has_run = true;
         self.running = Some(Running {
             ring,
@@ -231,6 +246,7 @@ impl Vring {
             table: self.inflight.clone(),
             agreed,
             chains: (0..AHEAD).map(|_| Chain::new()).collect(),
+            owes_call: true,
         });
         Ok(true)
     }
@@ -262,8 +278,17 @@ impl Vring {
 
     /// Returns the running ring, unless its frames wait until it is enabled.
     #[inline]
-    pub(super) fn serving(&mut self) -> Option<&mut Running> {
-        self.running.as_mut().filter(|_| self.was_enabled)
+    pub(super) fn serving(&mut self) -> Option<(&mut Running, Option<&EventFd>)> {
+        let running = self.running.as_mut().filter(|_| self.was_enabled);
+        running.map(|running| (running, self.call.as_ref()))
+    }
+
+    /// True if it runs, is enabled, and stands beyond its beginning.
+    pub(super) fn has_gone_before(&self) -> bool {
+        // Without the wrap counters of a packed ring.
+        const PLACES: u32 = 0x7fff_7fff;
+        let running = self.running.as_ref().filter(|_| self.is_enabled);
+        running.is_some_and(|running| with_ring!(&running.ring, ring => ring.next_avail()) & PLACES != 0)
     }
 
     /// True if it is to be polled: its driver will not notify.

@@ -1,7 +1,7 @@
 //! One turn at one virtqueue: frames from the front of a source, while the driver has buffers.
 
 use super::super::link::Link;
-use super::super::vring::{DESCRIPTORS_AT_A_TIME, Ring, with_ring};
+use super::super::vring::{DESCRIPTORS_AT_A_TIME, Running, with_ring};
 use super::deliver::{Buffers, Delivery, Writer};
 use crate::virtio::DeviceRing;
 use std::collections::VecDeque;
@@ -127,7 +127,7 @@ pub(super) fn turn(
         broken
     });
     running.note_written();
-    let rang = !more && tell(link, 2 * pair, &mut running.ring, lane, call);
+    let rang = !more && tell(link, 2 * pair, running, lane, call);
     if running.is_broken() {
         link.lost_memory();
     } else if let Some(error) = broken {
@@ -141,14 +141,11 @@ pub(super) fn turn(
 
 /// Notifies the driver of used buffers, if there are new ones and it asks for that. Returns true if it did.
 pub(super) fn tell(
-    link: &Link, index: usize, ring: &mut Ring, lane: &mut LaneState, call: Option<&EventFd>,
+    link: &Link, index: usize, running: &mut Running, lane: &mut LaneState, call: Option<&EventFd>,
 ) -> bool {
-    if !std::mem::take(&mut lane.owes_call) || !with_ring!(ring, ring => ring.needs_notification()) {
-        return false;
-    }
-    if let Some(call) = call {
+    let told = std::mem::take(&mut lane.owes_call) && running.tell(call);
+    if told {
         link.note_call(index);
-        call.signal();
     }
-    call.is_some()
+    told
 }

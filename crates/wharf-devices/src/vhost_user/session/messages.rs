@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_new_call_event_is_signalled_after_the_turn_that_may_use_the_old_one() {
-        let link = Arc::new(Link::new("test".into(), 1).unwrap());
+        let link = Arc::new(Link::new("test".into(), 1, None).unwrap());
         let mut session = Session::new(link.clone(), 0);
         let call = EventFd::new().unwrap();
         let file = File::from(call.as_fd().try_clone_to_owned().unwrap());

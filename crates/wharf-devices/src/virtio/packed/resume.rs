@@ -128,7 +128,7 @@ impl PackedDevice {
             // Another device notes something else there.
             true if is_told => None,
             true => from_note(place),
-            false => from_flags(place).filter(|(_, is_sure)| *is_sure || !is_told).map(|(cursor, _)| cursor),
+            false => from_flags(place, options).filter(|found| found.1 || !is_told).map(|found| found.0),
         };
         match shown {
             Some(cursor) if cursor != announced || !is_told => {
@@ -156,14 +156,15 @@ fn turn_at(place: &Place, index: u16) -> u16 {
 /// the way through the ring, at the device's position; see `PackedDevice::mark`. A device that ended while it
 /// published has left a hole there. True unless a device of another type may have left the same in a
 /// chain.
-fn from_flags(place: &Place) -> Option<(Cursor, bool)> {
+fn from_flags(place: &Place, options: Options) -> Option<(Cursor, bool)> {
     let is_used = |index: u16| turn_at(place, index) & USED != 0;
     let in_hole = || {
         let hole = hole(place)?;
         change(place.size, |index| is_used(index) != (index == hole.index)).map(|_| hole)
     };
     let beside_used = || in_hole().or_else(|| before_others(place));
-    let is_sure = |cursor| (cursor, !may_be_rest(place, cursor));
+    // Drivers that have indirect tables make next to no chains.
+    let is_sure = |cursor| (cursor, options.indirect || !may_be_rest(place, cursor));
     change(place.size, is_used).map(|cursor| (cursor, true)).or_else(|| beside_used().map(is_sure))
 }
 

@@ -151,3 +151,30 @@ fn a_poller_whose_handler_takes_nothing_naps() {
     drop((poller, receiver));
     queue.shutdown(Duration::MAX);
 }
+
+/// QEMU drops what a driver sends while its device is away, and asks for no notifications meanwhile.
+#[test]
+fn a_ring_that_was_left_without_notifications_asks_for_them_if_the_poller_sleeps() {
+    for (features, flags_at) in [(0, 0), (PACKED, 2), (PACKED | EVENT_IDX, 2)] {
+        let mut rig = Rig::new(&format!("left-{features:x}"), 1);
+        let mut peer = Peer::connect(&rig.socket.path());
+        peer.negotiate(features);
+        assert!(peer.share());
+        let mut pair = Pair::new(&mut peer, 0, 16, 2048);
+        assert!(pair.send(&peer, &[0; HEADER_BYTES], &[1; 60], 1));
+        assert_eq!(rig.receive().len(), 1);
+        assert!(rig.device.arm());
+        let mut again = peer.again(&rig.socket.path());
+        drop(peer);
+        again.negotiate(features);
+        assert!(again.share());
+        let [.., device] = pair.send_queue.place.areas();
+        assert!(device.copy_in(flags_at, &1u16.to_le_bytes()));
+        let base = if features & PACKED != 0 { 0x8001_8001 } else { 1 };
+        assert!(again.announce(1, 64 << 10, &pair.send_queue, base));
+        let mut flags = [0; 2];
+        assert!(device.copy_out(flags_at, &mut flags));
+        assert_ne!(flags, 1u16.to_le_bytes(), "{features:#x}");
+        rig.end();
+    }
+}

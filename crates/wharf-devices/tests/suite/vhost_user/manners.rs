@@ -6,10 +6,12 @@ use super::peer::*;
 use super::rig::{Rig, until};
 use std::sync::Arc;
 use wharf_core::device::{Device, Notify};
+use wharf_devices::vhost_user::{VhostUser, VhostUserOptions};
 use wharf_devices::virtio::feature;
 use wharf_mem::Meta;
 use wharf_sys::mapping::Mapping;
 use wharf_sys::shared::{Area, View};
+use wharf_testkit::Scratch;
 
 const SET_LOG_BASE: u32 = 6;
 const SEND_RARP: u32 = 19;
@@ -105,6 +107,39 @@ fn a_machine_that_has_come_is_announced_once() {
     assert_eq!(frame[14..28], [0, 1, 8, 0, 6, 4, 0, 3, 2, 0, 0, 7, 8, 9]);
     assert_eq!(rig.receive(), []);
     rig.end();
+}
+
+#[test]
+fn a_machine_whose_address_is_known_is_announced_once_it_goes_on_here() {
+    for features in [0, feature::PACKED] {
+        let mut rig = Rig::new(&format!("comes-{features:x}"), 1);
+        rig.socket = Scratch::new(&format!("comes-mac-{features:x}"));
+        let options = VhostUserOptions { mac: Some([2, 0, 0, 7, 8, 9]), ..VhostUserOptions::default() };
+        rig.device = VhostUser::open(&rig.socket.path(), options).unwrap();
+        rig.device.attach(rig.pool.region().clone()).unwrap();
+        let mut peer = agreeing(&rig, features);
+        assert!(peer.share());
+        let mut pair = Pair::new(&mut peer, 0, 16, 2048);
+        assert_eq!(rig.receive(), [], "it begins");
+        assert!(pair.send(&peer, &[0; HEADER_BYTES], &[1; 60], 1));
+        assert_eq!(rig.receive().len(), 1);
+        let mut again = peer.again(&rig.socket.path());
+        drop(peer);
+        again.negotiate(features);
+        assert!(again.share());
+        let (begin, base) = if features == 0 { (0, 1) } else { (0x8000, 0x8001_8001) };
+        assert!(again.announce(0, 0, &pair.receive_queue, begin));
+        assert!(again.announce(1, 64 << 10, &pair.send_queue, base));
+        assert!(again.tell(SET_VRING_ENABLE, &state(1, 1), &[]));
+        assert_eq!(rig.receive(), [], "it cannot be reached");
+        assert!(again.tell(SET_VRING_ENABLE, &state(0, 1), &[]));
+        let came = rig.receive();
+        let [(frame, _)] = &came[..] else { panic!("{features:#x}: {came:?}") };
+        assert_eq!(frame[6..14], [2, 0, 0, 7, 8, 9, 0x80, 0x35]);
+        assert!(again.tell(SET_VRING_ENABLE, &state(1, 1), &[]));
+        assert_eq!(rig.receive(), []);
+        rig.end();
+    }
 }
 
 #[test]
