@@ -66,7 +66,7 @@ pub(crate) use world::World;
 /// }
 /// drop((sender, receiver));
 /// let audit = port.close(Duration::from_secs(1));
-/// assert_eq!((port.queue()?.counters().sent.get(), audit.out()), (32, 0), "{audit}");
+/// assert_eq!((port.snapshot().sent, audit.out()), (32, 0), "{audit}");
 /// # Ok(())
 /// # }
 /// ```

@@ -75,6 +75,7 @@ impl Receiver {
     ///
     /// # Errors
     /// Those of `open`.
+    #[doc(hidden)]
     pub fn on_caller(
         pool: &PagePool, wait: Box<dyn PollerWait>, settings: Settings,
         open: impl FnOnce(Handler) -> Result<RxQueue, QueueError>,

@@ -53,6 +53,7 @@ pub struct TxQueue {
 
 impl TxQueue {
     /// Sets the threads that may own the queue while it has pollers, also under traffic.
+    #[doc(hidden)]
     pub fn set_claimants(&self, claimants: Claimants) {
         self.shared.set_claimants(claimants);
     }
@@ -106,6 +107,7 @@ impl TxQueue {
     }
 
     /// Runs `change` on the queue's engine as its owner, between two bulks.
+    #[doc(hidden)]
     pub fn apply(&self, change: impl FnOnce(&mut TxEngine) + Send + 'static) {
         self.shared.control(ControlMessage::Apply(Box::new(change)));
     }

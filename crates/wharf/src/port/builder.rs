@@ -110,7 +110,8 @@ impl PortBuilder {
         self
     }
 
-    /// Bounds the byte limit; unbounded by default: see [`wharf_core::queue::QueueBuilder::byte_limits`].
+    /// Bounds the byte limit; unbounded by default: see
+    /// [`QueueBuilder::byte_limits`](crate::queue::QueueBuilder::byte_limits).
     #[must_use]
     pub fn byte_limits(mut self, bounds: Bounds) -> Self {
         self.common.byte_limits = Some(bounds);
@@ -125,7 +126,8 @@ impl PortBuilder {
     }
 
     /// Bounds the bytes that one sender has inside, by default 212,992 at first and 1 MiB at most, however
-    /// long the discipline: see [`wharf_core::queue::QueueBuilder::small_queues`].
+    /// long the discipline: see
+    /// [`QueueBuilder::small_queues`](crate::queue::QueueBuilder::small_queues).
     #[must_use]
     pub fn small_queues(mut self, max_bytes: Option<u32>) -> Self {
         self.common.small_queues = Some(max_bytes);

@@ -41,12 +41,14 @@ impl Sender {
 
     /// Registers for a wake-up, in turn, once there is room for packets of `band`, for `frames` of them if possible;
     /// then call [`Sender::look`]. For poll loops, whose `wake` writes to a file descriptor.
+    #[doc(hidden)]
     pub fn watch(&mut self, band: u8, frames: usize, wake: Arc<dyn Wake>) -> Watch {
         let need = self.held().unwrap_or(Need::Space { band, frames });
         self.register(need, wake)
     }
 
     /// Works like [`Sender::watch`], for free memory.
+    #[doc(hidden)]
     pub fn watch_memory(&mut self, wake: Arc<dyn Wake>) -> Watch {
         self.register(Need::Memory, wake)
     }
@@ -78,6 +80,7 @@ impl Sender {
     ///
     /// # Errors
     /// [`SendError::Closed`], [`SendError::Ended`].
+    #[doc(hidden)]
     pub fn look(&mut self, watch: &mut Watch) -> Option<Result<(), SendError>> {
         let seen = loop {
             if let Some(seen) = self.look_once(watch) {
