@@ -242,18 +242,12 @@ impl Port {
         let source = parts.take_source(self)?;
         let is_of_queue = matches!(source, Source::OfQueue);
         let mut source = Some(source);
-        let made = make(&mut |handler| self.rx_queue(source.take(), handler));
-        let (queue, made) = match made {
-            Ok(made) => made,
-            Err(error) => {
-                match source {
-                    Some(unused) => parts.source = unused,
-                    None if is_of_queue => parts.source = Source::OfQueue,
-                    None => {}
-                }
-                return Err(error);
+        let made = make(&mut |handler| self.rx_queue(&mut source, handler));
+        let (queue, made) = made.inspect_err(|_| {
+            if let Some(unused) = source {
+                parts.source = unused;
             }
-        };
+        })?;
         parts.receiving = Some(Receiving { queue: queue.clone(), user, is_of_queue });
         let before = self.restart_poller(&parts);
         drop(parts);
@@ -266,17 +260,28 @@ impl Port {
         Ok(made)
     }
 
-    fn rx_queue(&self, source: Option<Source>, handler: Handler) -> Result<RxQueue, QueueError> {
-        let queue = match (source, &self.inner.queue) {
-            (Some(Source::OfQueue), Some(queue)) => RxQueue::of(queue, handler),
-            (Some(Source::Apart(device)), queue) => {
-                RxQueue::new(device, &self.inner.receiving_pool, queue.as_slice(), handler)
+    /// Opens the queue of `source`, which stays where there is an error.
+    fn rx_queue(&self, source: &mut Option<Source>, handler: Handler) -> Result<RxQueue, QueueError> {
+        let (pool, queue) = (&self.inner.receiving_pool, &self.inner.queue);
+        let over = |device, is_attached, handler| {
+            RxQueue::over(device, is_attached, pool, queue.as_slice(), handler)
+        };
+        let opened = match (source.take(), queue) {
+            (Some(Source::OfQueue), Some(queue)) => {
+                RxQueue::of(queue, handler).map_err(|error| (error, Source::OfQueue))
             }
-            (Some(Source::Kept(device)), queue) => {
-                RxQueue::of_attached(device, &self.inner.receiving_pool, queue.as_slice(), handler)
+            (Some(Source::Apart(device)), _) => {
+                over(device, false, handler).map_err(|(error, device)| (error, Source::Apart(device)))
             }
-            _ => Err(self.fault("it only sends")),
-        }?;
+            (Some(Source::Kept(device)), _) => {
+                over(device, true, handler).map_err(|(error, device)| (error, Source::Kept(device)))
+            }
+            _ => return Err(self.fault("it only sends")),
+        };
+        let queue = opened.map_err(|(error, unused)| {
+            *source = Some(unused);
+            error
+        })?;
         let queue = queue.takes_chains(self.inner.takes_chains);
         self.inner.measured.add_weak(queue.measured());
         self.inner.monitor.watch_receiver(&queue, self.inner.queue.is_none());
@@ -329,7 +334,7 @@ impl Port {
 /// changes nothing for anyone.
 pub(super) fn close_kept(pool: &PagePool, source: Source) {
     let Source::Kept(device) = source else { return };
-    if let Ok(queue) = RxQueue::of_attached(device, pool, &[], Box::new(|_| Rest::Free)) {
+    if let Ok(queue) = RxQueue::over(device, true, pool, &[], Box::new(|_| Rest::Free)) {
         _ = queue.close();
     }
 }

@@ -13,7 +13,6 @@ use crate::tx::queue::QdiscRun;
 use crate::tx::queue::waiters::{Need, has_reached};
 use crate::tx::small_queue::{Credit, QueueProgress};
 use crate::wait::Deadline;
-use std::slice::from_mut;
 use std::sync::Arc;
 use wharf_mem::word::{RUNNING, WAIT};
 use wharf_mem::{Batch, Published};
@@ -187,7 +186,7 @@ impl Sender {
                 continue;
             }
             let (began_ns, gone) = (self.shared.setup().clock.now_ns(), self.shared.counters().gone());
-            if !wait::wait(from_mut(self), need, deadline)? {
+            if !wait::wait(&mut [(self, need)], deadline)? {
                 return Ok(());
             }
             self.learn_from_sleep(began_ns, gone);
