@@ -106,12 +106,11 @@ impl RxQueue {
     /// dedicated owner has the queue, nothing is received.
     ///
     /// # Errors
-    /// [`QueueError::Device`] if the device only sends, [`QueueError::Pool`].
+    /// [`QueueError::OnlySends`], [`QueueError::Pool`].
     pub fn of(queue: &TxQueue, handler: Handler) -> Result<Self, QueueError> {
         let device = queue.shared.setup().device.clone();
         if !queue.shared.setup().receives {
-            let what = "it only sends".into();
-            return Err(DeviceError::Unsupported { device: device.name, what }.into());
+            return Err(QueueError::OnlySends { device: device.name, what: "it only sends" });
         }
         let state = RxState::new(queue.pool(), &device.name, handler)?;
         Ok(Self::of_parts(device, Some(queue.clone()), &[], state))

@@ -187,9 +187,9 @@ impl Port {
     /// Returns its transmit queue: counters, switches.
     ///
     /// # Errors
-    /// [`QueueError::Device`] if it only receives.
+    /// [`QueueError::OnlyReceives`].
     pub fn queue(&self) -> Result<&TxQueue, QueueError> {
-        self.inner.queue.as_ref().ok_or_else(|| self.fault("it only receives"))
+        self.inner.queue.as_ref().ok_or_else(|| QueueError::OnlyReceives { device: self.name().into() })
     }
 
     /// Returns the metrics of all that it consists of.
@@ -225,8 +225,8 @@ impl Port {
     /// Makes a sender, for one thread; its memory and its counters are listed under `name`.
     ///
     /// # Errors
-    /// [`QueueError::Device`] if the port only receives, [`QueueError::Senders`], [`QueueError::Pool`],
-    /// [`QueueError::Closed`], [`QueueError::Ended`].
+    /// [`QueueError::OnlyReceives`], [`QueueError::Senders`], [`QueueError::Pool`], [`QueueError::Closed`],
+    /// [`QueueError::Ended`].
     pub fn sender(&self, name: &str) -> Result<Sender, QueueError> {
         self.queue()?.sender(name)
     }
@@ -235,7 +235,7 @@ impl Port {
     /// its own, and takes chains if this port does.
     ///
     /// # Errors
-    /// [`QueueError::Device`] if there is none, or it was taken already; [`QueueError::Closed`].
+    /// [`QueueError::NoFarEnd`]; [`QueueError::Closed`].
     pub fn far_end(&self) -> Result<Self, QueueError> {
         self.far_end_builder(Direction::Both)?.built()
     }
@@ -249,7 +249,7 @@ impl Port {
         parts.check_open()?;
         let far_end = parts.far_end.take();
         drop(parts);
-        let far_end = far_end.ok_or_else(|| self.fault("its other end is not in this process"))?;
+        let far_end = far_end.ok_or_else(|| QueueError::NoFarEnd { device: self.name().into() })?;
         Ok(PortBuilder::of_far_end(self, far_end, direction))
     }
 
@@ -297,10 +297,10 @@ impl Port {
     /// ```
     ///
     /// # Errors
-    /// [`QueueError::Device`]: the system is out of descriptors.
+    /// [`QueueError::System`]: there are no descriptors left.
     pub fn events(&self) -> Result<Events, QueueError> {
         Events::new(&self.inner.monitor, &self.inner.host)
-            .map_err(|error| self.fault(format!("no descriptor: {error}")))
+            .map_err(|source| self.system_fault("no descriptor", source))
     }
 
     /// Closes the device, whose frames fail as `lost`, and opens it again, on the same memory. Senders and
@@ -308,13 +308,15 @@ impl Port {
     /// end.
     ///
     /// # Errors
-    /// [`QueueError::Device`]: the device has no place to be opened from again (`null`, `wire`, `pcap`, a far
-    /// end), or the port was built with [`OnGone::Fail`] and without [`OnStall::Reset`].
+    /// [`QueueError::CannotReopen`]: the device has no place to be opened from again (`null`, `wire`, `pcap`, a
+    /// far end), or the port was built with [`OnGone::Fail`] and without [`OnStall::Reset`].
     /// [`QueueError::Closed`].
     pub fn reopen(&self) -> Result<(), QueueError> {
         self.parts().check_open()?;
         let reopener = self.inner.monitor.reopener();
-        reopener.map(|reopener| reopener.reset()).ok_or_else(|| self.fault("it cannot be opened again"))
+        let reopener = reopener.ok_or_else(|| QueueError::CannotReopen { device: self.name().into() })?;
+        reopener.reset();
+        Ok(())
     }
 
     /// Waits up to `time` until all packets sent so far have left. Returns true if they have.
@@ -335,10 +337,10 @@ impl Port {
         let queue = queue.clone().filter(|_| !is_received_from);
         let served = Served { queue, receiver: served.map(|receiving| receiving.queue.clone()) };
         let before = pollers.serve(*number, served);
-        before.map_err(|error| self.fault(format!("no thread to poll it: {error}")))
+        before.map_err(|source| self.system_fault("no thread to poll it", source))
     }
 
-    fn fault(&self, what: impl Into<String>) -> QueueError {
-        builder::fault(&self.inner.name, what)
+    fn system_fault(&self, what: &'static str, source: std::io::Error) -> QueueError {
+        QueueError::System { device: self.name().into(), what, source }
     }
 }

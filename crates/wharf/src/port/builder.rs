@@ -2,8 +2,6 @@
 
 mod opening;
 
-pub(super) use opening::fault;
-
 use super::recovery::Recovery;
 use super::{Host, OnGone, OnStall, Owners, Pollers, Port};
 use std::sync::Arc;

@@ -75,8 +75,8 @@ impl GivingBack {
 
 /// The receive side of a port.
 pub(super) enum Source {
-    /// There is none, or a receiver has it.
-    Gone(&'static str),
+    /// There is none, or a receiver has it: the error of the port's name.
+    Gone(fn(String) -> QueueError),
     /// The port is closed.
     Closed,
     /// The queue's device.
@@ -95,15 +95,15 @@ impl Port {
     /// senders that wait run the queue themselves.
     ///
     /// # Errors
-    /// [`QueueError::Device`] if the port only sends, or its receive side is in use; [`QueueError::Closed`],
-    /// [`QueueError::Pool`].
+    /// [`QueueError::OnlySends`], [`QueueError::InUse`], [`QueueError::ReceiveEnded`],
+    /// [`QueueError::PollerReceives`]; [`QueueError::Closed`], [`QueueError::Pool`], [`QueueError::Device`],
+    /// [`QueueError::System`].
     pub fn receiver(&self) -> Result<Receiver, QueueError> {
-        let wait = self.inner.host.wait().map_err(|error| self.fault(error.to_string()))?;
+        let wait = self.inner.host.wait().map_err(|source| self.system_fault("no descriptor", source))?;
         if matches!(self.parts().source, Source::OfQueue)
             && self.inner.owners.claimants() == Claimants::Pollers
         {
-            let what = "its poller has to receive, too: take served_receiver, or owners that are senders";
-            return Err(self.fault(what));
+            return Err(QueueError::PollerReceives { device: self.name().into() });
         }
         let (pool, settings) = (&self.inner.receiving_pool, self.inner.settings);
         self.receive(User::Caller, |open| {
@@ -276,7 +276,7 @@ impl Port {
             (Some(Source::Kept(device)), _) => {
                 over(device, true, handler).map_err(|(error, device)| (error, Source::Kept(device)))
             }
-            _ => return Err(self.fault("it only sends")),
+            _ => unreachable!("a source is taken once"),
         };
         let queue = opened.map_err(|(error, unused)| {
             *source = Some(unused);
@@ -303,7 +303,7 @@ impl Port {
         let _begun = self.inner.giving_back.begin();
         parts.source = match is_of_queue {
             true => Source::OfQueue,
-            false => Source::Gone("its receive side has ended"),
+            false => Source::Gone(|device| QueueError::ReceiveEnded { device }),
         };
         parts.leaving.push(queue.clone());
         // Without a thread, senders run the queue themselves.
@@ -363,10 +363,10 @@ impl Parts {
     /// Takes the receive side for a receiver.
     fn take_source(&mut self, port: &Port) -> Result<Source, QueueError> {
         self.check_open()?;
-        match std::mem::replace(&mut self.source, Source::Gone("its receive side is in use")) {
+        match std::mem::replace(&mut self.source, Source::Gone(|device| QueueError::InUse { device })) {
             Source::Gone(why) => {
                 self.source = Source::Gone(why);
-                Err(port.fault(why))
+                Err(why(port.name().into()))
             }
             source => Ok(source),
         }
