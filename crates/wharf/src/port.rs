@@ -22,7 +22,7 @@ use crate::metrics::Snapshot;
 use events::PortMonitor;
 pub(crate) use host::Host;
 use host::{Served, Serving};
-use metrics::Measurements;
+use metrics::{Gone, Measurements};
 pub(crate) use pollers::Pollers;
 use receiving::{GivingBack, Receiving, Source};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -112,8 +112,11 @@ struct Parts {
     receiving: Option<Receiving>,
     /// Receive sides that are being closed, or given back.
     leaving: Vec<RxQueue>,
+    /// Receive sides that were closed, whose receivers may still take packets.
+    emptying: Vec<RxQueue>,
     /// What receive sides that were closed have counted.
     received: Snapshot,
+    gone: Gone,
     /// The drops of the device since it was opened, when they were last read.
     device_drops: Vec<(&'static str, u64)>,
 }
@@ -121,7 +124,17 @@ struct Parts {
 impl Parts {
     fn new(source: Source, far_end: Option<Box<dyn Duplex>>) -> Self {
         let (received, device_drops) = (Snapshot::default(), Vec::new());
-        Self { source, far_end, receiving: None, leaving: Vec::new(), received, device_drops }
+        let (leaving, emptying) = (Vec::new(), Vec::new());
+        Self {
+            source,
+            far_end,
+            receiving: None,
+            leaving,
+            emptying,
+            received,
+            gone: Gone::default(),
+            device_drops,
+        }
     }
 }
 
@@ -203,16 +216,14 @@ impl Port {
     pub fn snapshot(&self) -> Snapshot {
         let Inner { name, pool, queue, monitor, .. } = &*self.inner;
         let mut parts = self.parts();
-        let in_use = parts.receiving.as_ref().map(|receiving| receiving.queue.clone());
-        // The last one has the device.
-        let receivers: Vec<_> = parts.leaving.iter().cloned().chain(in_use).collect();
+        let receivers = parts.receivers();
         parts.note_device_drops(receivers.last());
         let (mut snapshot, of_device) = (parts.received.clone(), parts.device_drops.clone());
         let is_closed = matches!(parts.source, Source::Closed);
         drop(parts);
         // Nothing else polls it any more, and the other end of a wire may have given packets back since.
         queue.iter().filter(|_| is_closed).for_each(TxQueue::poll);
-        of_device.into_iter().for_each(|(reason, count)| snapshot.add_drops(reason, count));
+        snapshot.add_device_drops(&of_device);
         (snapshot.device, snapshot.reopened) = (name.clone(), monitor.reopened());
         snapshot.frames_out = pool.audit().out() as u64;
         queue.iter().for_each(|queue| snapshot.add_queue(queue));
@@ -220,6 +231,12 @@ impl Port {
         // The queues know that of the first opening.
         snapshot.mode = monitor.reopener().and_then(|reopener| reopener.mode()).or(snapshot.mode);
         snapshot
+    }
+
+    fn receivers_and_gone(&self) -> (Gone, Vec<RxQueue>) {
+        let mut parts = self.parts();
+        let receivers = parts.receivers();
+        (parts.gone.clone(), receivers)
     }
 
     /// Makes a sender, for one thread; its memory and its counters are listed under `name`.

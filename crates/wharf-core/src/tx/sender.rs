@@ -212,7 +212,7 @@ impl Sender {
     /// [`Sender::send_or_drop`] does. `&mut Burst::from(packet)` sends it by any other call.
     ///
     /// # Errors
-    /// The errors of [`Sender::send`]; the packet then goes back to its pool.
+    /// The errors of [`Sender::send`]; the packet then goes back to its pool, and counts as no drop.
     pub fn send_packet(&mut self, packet: Packet, wait: impl Into<Wait>) -> Result<Sent, SendError> {
         self.send_whole(&mut packet.into(), Deadline::Of(wait.into()))
     }

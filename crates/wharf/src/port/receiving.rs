@@ -283,7 +283,6 @@ impl Port {
             error
         })?;
         let queue = queue.takes_chains(self.inner.takes_chains);
-        self.inner.measured.add_weak(queue.measured());
         self.inner.monitor.watch_receiver(&queue, self.inner.queue.is_none());
         // The device would drop what comes before the receiver's first call, or before the poller's thread
         // runs.
@@ -344,9 +343,25 @@ impl Parts {
     pub(super) fn count_last(&mut self, queue: &RxQueue) {
         // Two close it at the same time, and the other has counted it.
         let Some(at) = self.leaving.iter().position(|one| one.is_same(queue)) else { return };
-        self.leaving.swap_remove(at);
-        self.received.add_receiver(queue);
+        self.emptying.push(self.leaving.swap_remove(at));
+        self.count_emptied();
         self.note_device_drops(Some(queue));
+    }
+
+    /// Returns the receive sides that are not counted among those that are gone. The last one has the device.
+    pub(super) fn receivers(&mut self) -> Vec<RxQueue> {
+        self.count_emptied();
+        let in_use = self.receiving.as_ref().map(|receiving| &receiving.queue);
+        self.emptying.iter().chain(&self.leaving).chain(in_use).cloned().collect()
+    }
+
+    /// Counts the receive sides of which no receiver can take packets any more.
+    fn count_emptied(&mut self) {
+        let Self { emptying, received, gone, .. } = self;
+        emptying.extract_if(.., |queue| queue.is_settled()).for_each(|queue| {
+            received.add_receiver(&queue);
+            gone.add(&queue);
+        });
     }
 
     /// Notes the drops of the device that receives, if it is not in use just now.
