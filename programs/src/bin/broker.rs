@@ -43,9 +43,5 @@ fn main() -> Result<(), Error> {
     let seen = seen.sum::<Result<u64, _>>()?;
     let now = port.snapshot();
     println!("{} came, {} lost before, {seen} seen, dropped: {:?}", now.received, now.lost, now.drops);
-    if now.received == seen + now.received_drops {
-        Ok(())
-    } else {
-        Err("some are missing".into())
-    }
+    if now.received == seen + now.received_drops { Ok(()) } else { Err("some are missing".into()) }
 }
