@@ -15,8 +15,8 @@
 //! Ends of several queues: if both have as many, arrivals of one queue leave by the queue of the same number,
 //! as if there were that many forwarders, each with memory of its own. A flow keeps the queue that its device
 //! chose. If only one end has several, they are one forwarder: the single queue's flows are spread over the
-//! others by hash ([`flow_hash`](crate::net::flow_hash)), and the others' flows meet in the single queue. Either
-//! way the frames of a flow keep their order.
+//! others by hash ([`flow_hash`](crate::net::flow_hash)), and the others' flows meet in the single queue.
+//! Either way the frames of a flow keep their order.
 
 mod delay;
 mod direction;

@@ -26,7 +26,6 @@ use metrics::{Gone, Measurements};
 pub(crate) use pollers::Pollers;
 use receiving::{GivingBack, Receiving, Source};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 use wharf_core::device::Duplex;
 use wharf_core::monitor::Watched;
 use wharf_core::poller::{PollerCounters, Settings};
@@ -325,8 +324,8 @@ impl Port {
     /// end.
     ///
     /// # Errors
-    /// [`QueueError::CannotReopen`]: the device has no place to be opened from again (`null`, `wire`, `pcap`, a
-    /// far end), or the port was built with [`OnGone::Fail`] and without [`OnStall::Reset`].
+    /// [`QueueError::CannotReopen`]: the device has no place to be opened from again (`null`, `wire`,
+    /// `pcap`, a far end), or the port was built with [`OnGone::Fail`] and without [`OnStall::Reset`].
     /// [`QueueError::Closed`].
     pub fn reopen(&self) -> Result<(), QueueError> {
         self.parts().check_open()?;
@@ -334,11 +333,6 @@ impl Port {
         let reopener = reopener.ok_or_else(|| QueueError::CannotReopen { device: self.name().into() })?;
         reopener.reset();
         Ok(())
-    }
-
-    /// Waits up to `time` until all packets sent so far have left. Returns true if they have.
-    pub fn drain(&self, time: Duration) -> bool {
-        self.inner.queue.as_ref().is_none_or(|queue| queue.drain(time))
     }
 
     fn parts(&self) -> MutexGuard<'_, Parts> {

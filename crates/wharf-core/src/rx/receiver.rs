@@ -43,8 +43,8 @@ pub enum RecvError {
 }
 
 impl RecvError {
-    /// True if each later call ends like this one. After an error of the device ([`RecvError::Device`]) a loop goes on:
-    /// the device may be back, or a last packet waits.
+    /// True if each later call ends like this one. After an error of the device ([`RecvError::Device`]) a
+    /// loop goes on: the device may be back, or a last packet waits.
     pub fn is_end(&self) -> bool {
         !matches!(self, Self::Device(_))
     }
@@ -172,11 +172,13 @@ impl Receiver {
     /// Moves packets that have arrived to the back of `into`, as many as there is room for, and waits for
     /// one while there is none. Returns their number: 0 if the time is over.
     ///
-    /// **A burst without room gets 0 at once, with [`Wait::Forever`], too:** a loop clears it between two calls.
+    /// **A burst without room gets 0 at once, with [`Wait::Forever`], too:** a loop clears it between two
+    /// calls.
     ///
     /// # Errors
-    /// [`RecvError::Device`], once for each error of the device, and the next call goes on ([`RecvError::is_end`]); [`RecvError::Closed`] if no packet will
-    /// come any more; [`RecvError::ForeignPool`] for a burst of another pool.
+    /// [`RecvError::Device`], once for each error of the device, and the next call goes on
+    /// ([`RecvError::is_end`]); [`RecvError::Closed`] if no packet will come any more;
+    /// [`RecvError::ForeignPool`] for a burst of another pool.
     pub fn recv(&mut self, into: &mut Burst, wait: impl Into<Wait>) -> Result<usize, RecvError> {
         let count = self.recv_now(into)?;
         if count > 0 || into.batch_mut().room() == 0 {

@@ -42,6 +42,7 @@ struct Common {
     small_queues: Option<Option<u32>>,
     poller: Settings,
     owners: Owners,
+    poller_cpu: Option<usize>,
     pollers: Option<Arc<Pollers>>,
     has_one_poller: bool,
     recovery: Recovery,
@@ -58,6 +59,11 @@ impl std::fmt::Debug for PortBuilder {
 }
 
 impl PortBuilder {
+    /// Returns the processor that the poller keeps to.
+    fn cpu(&self) -> Option<usize> {
+        self.common.poller_cpu.or(self.common.owners.cpu())
+    }
+
     pub(super) fn new(spec: &str, direction: Direction) -> Self {
         Self {
             spec: spec.into(),
@@ -159,6 +165,14 @@ impl PortBuilder {
     #[must_use]
     pub fn poller(mut self, settings: Settings) -> Self {
         self.common.poller = settings;
+        self
+    }
+
+    /// Keeps the port's poller to a processor, whichever threads run the queue: [`Owners::Poller`] names one
+    /// for itself.
+    #[must_use]
+    pub fn poller_cpu(mut self, cpu: usize) -> Self {
+        self.common.poller_cpu = Some(cpu);
         self
     }
 

@@ -43,7 +43,8 @@ impl<'a> Metrics<'a> {
 
     /// Shows each metric to `see`, without a pause of the port: the caller becomes no owner, and each value is an atomic.
     /// Values are of slightly different moments; at rest they add up. Metrics of one name follow each other only within
-    /// a part, such as a sender. Counters of receivers and pollers that are gone stay in those of their name. Label `path` is the specification's: a program that opens one twice adds a label of its own.
+    /// a part, such as a sender. Counters of receivers and pollers that are gone stay in those of their
+    /// name. Label `path` is the specification's: a program that opens one twice adds a label of its own.
     ///
     /// Counting a pool's frames reads a row per frame: some microseconds for each 4096.
     pub fn each(&self, see: &mut dyn FnMut(&Metric<'_>)) {

@@ -42,6 +42,7 @@ fn settings_that_cannot_be_give_their_kind() {
     let chains = "tap:wharf0,offload=on";
     for error in [
         null().owners(Owners::Poller { cpu: Some(9999) }).build().unwrap_err(),
+        null().poller_cpu(9999).build().unwrap_err(),
         null().lane_packets(3).build().unwrap_err(),
         Port::builder("wire", Direction::Send).open(2).unwrap_err(),
         Port::builder("wire", Direction::Send).build_queues(0, |queue, _| queue).unwrap_err(),

@@ -123,6 +123,7 @@ fn task_closes_a_port_and_has_its_audit() {
     _ = sender.send_packet(packet, LONG).unwrap();
     drop(sender);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert!(runtime.block_on(port.drain_async(Wait::Forever)) && port.drain(Wait::Never));
     assert_eq!(runtime.block_on(port.close_async(LONG)).out(), 0);
     assert_eq!(port.snapshot().sent, 1);
 }

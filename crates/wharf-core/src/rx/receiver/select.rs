@@ -14,8 +14,8 @@ const NAP_NS: u64 = 100_000;
 /// packets has its turn.
 ///
 /// Their packets are of one pool, that of `into`. Receivers that a poller's thread serves wake the caller
-/// at once. Others are polled in turn, every 100 µs. An error names its device, and the next call goes on with
-/// the others.
+/// at once. Others are polled in turn, every 100 µs. An error names its device, and the next call goes on
+/// with the others.
 ///
 /// # Errors
 /// [`RecvError::Closed`] once no packet will come from any of them, and the other errors of

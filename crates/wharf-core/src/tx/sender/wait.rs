@@ -31,8 +31,8 @@ pub(super) struct TaskWait {
     pub(super) need: Need,
 }
 
-/// Registers, and sleeps as a thread until the need of a sender is met, or the first one is cancelled. False if
-/// the deadline has passed.
+/// Registers, and sleeps as a thread until the need of a sender is met, or the first one is cancelled.
+/// False if the deadline has passed.
 #[cold]
 pub(super) fn wait(needs: &mut [(&mut Sender, Need)], deadline: Deadline) -> Result<bool, SendError> {
     let shared = needs[0].0.shared.clone();

@@ -157,7 +157,7 @@ impl PortBuilder {
 
     fn new_pollers(&self) -> Arc<Pollers> {
         let settings = self.common.host.settings(self.common.owners.settings(self.common.poller));
-        Pollers::new(self.common.host.clone(), settings, self.common.owners.cpu())
+        Pollers::new(self.common.host.clone(), settings, self.cpu())
     }
 
     pub(crate) fn wrapped(&mut self, opened: Opened) -> Result<Opened, QueueError> {
@@ -229,7 +229,7 @@ impl PortBuilder {
     fn build_over(mut self, name: String, opened: Opened) -> Result<Port, QueueError> {
         let Common { owners, poller: settings, takes_chains, is_far_end, .. } = self.common;
         let (host, direction) = (self.common.host.clone(), self.direction);
-        if let Some(cpu) = owners.cpu().filter(|cpu| !wharf_devices::host::processors().contains(cpu)) {
+        if let Some(cpu) = self.cpu().filter(|cpu| !wharf_devices::host::processors().contains(cpu)) {
             return Err(misuse(&name, format!("no processor {cpu} for this process")));
         }
         let pool = match &self.common.pool {
