@@ -221,14 +221,8 @@ P
   done
 }
 
-for program in backpressure cancel errors broker relay drop_in name_server fan_out; do
-  began=$SECONDS
-  if "$program" >"$out/$program.log" 2>&1; then result=ok; else result=FAILED; failed=1; fi
-  echo "-- $program: $result, $((SECONDS - began)) s"
-  cat "$out/$program.log"
-done
-
-for program in retransmit wedge async_echo quinn_socket smoltcp_device vpn my_device my_qdisc multi_queue metrics; do
+for program in backpressure cancel errors broker relay drop_in name_server fan_out \
+  retransmit wedge async_echo quinn_socket smoltcp_device vpn my_device my_qdisc multi_queue metrics; do
   began=$SECONDS
   if "$program" >"$out/$program.log" 2>&1; then result=ok; else result=FAILED; fi
   echo "-- $program: $result, $((SECONDS - began)) s"

@@ -56,7 +56,8 @@ pub fn open(
 
 /// True if the error says that the specification of `spec` cannot be: a wrong use. One about a capture is none.
 pub(crate) fn is_usage(spec: &DeviceSpec, error: &OpenError) -> bool {
-    error.kind() == OpenErrorKind::Unsupported && error.source().is_none() && spec.file().is_none()
+    let is_wrong = matches!(error.kind(), OpenErrorKind::Unsupported | OpenErrorKind::Setting);
+    is_wrong && error.source().is_none() && spec.file().is_none()
 }
 
 /// Prints each queue of a device that was opened, with `--verbose`, and lets the log know the device.

@@ -99,6 +99,7 @@ impl PollerStop {
 
 impl TxQueue {
     /// Makes a poller for this queue alone, which waits as its senders do, and the handle that stops it.
+    #[doc(hidden)]
     pub fn poller(&self) -> (Poller, PollerStop) {
         let wait =
             ParkWait { park: self.shared.setup().park.clone(), clock: self.shared.setup().clock.clone() };

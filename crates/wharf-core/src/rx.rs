@@ -71,38 +71,48 @@ impl RxQueue {
     /// # Errors
     /// [`QueueError::Device`] when the device cannot use the memory, [`QueueError::Pool`].
     pub fn new(
-        mut device: Box<dyn RxDevice>, pool: &PagePool, completions: &[TxQueue], handler: Handler,
+        device: Box<dyn RxDevice>, pool: &PagePool, completions: &[TxQueue], handler: Handler,
     ) -> Result<Self, QueueError> {
-        device.attach(pool.region().clone())?;
-        Self::of_attached(device, pool, completions, handler)
+        Self::over(device, false, pool, completions, handler).map_err(|(error, _)| error)
     }
 
-    /// Works like [`RxQueue::new`], for a device that has the memory of `pool` already: see
+    /// Works like [`RxQueue::new`]. The device `is_attached` if it has the memory of `pool` already: see
     /// [`RxQueue::release`].
     ///
     /// # Errors
-    /// [`QueueError::Pool`].
+    /// Those of [`RxQueue::new`], with the device as it was.
     #[doc(hidden)]
-    pub fn of_attached(
-        device: Box<dyn RxDevice>, pool: &PagePool, completions: &[TxQueue], handler: Handler,
-    ) -> Result<Self, QueueError> {
-        let description = Description::of(&*device);
-        let state = RxState::new(Some(device), pool, &description.name, handler)?;
-        Ok(Self::of_parts(description, None, completions, state))
+    pub fn over(
+        mut device: Box<dyn RxDevice>, is_attached: bool, pool: &PagePool, completions: &[TxQueue],
+        handler: Handler,
+    ) -> Result<Self, (QueueError, Box<dyn RxDevice>)> {
+        let state = RxState::new(pool, &device.name(), handler).and_then(|state| {
+            if !is_attached {
+                device.attach(pool.region().clone())?;
+            }
+            Ok(state)
+        });
+        match state {
+            Ok(state) => {
+                let description = Description::of(&*device);
+                let state = RxState { device: Some(device), ..state };
+                Ok(Self::of_parts(description, None, completions, state))
+            }
+            Err(error) => Err((error, device)),
+        }
     }
 
     /// Receives from the device of `queue`, into memory of its pool. Its poller also runs the queue. While a
     /// dedicated owner has the queue, nothing is received.
     ///
     /// # Errors
-    /// [`QueueError::Device`] if the device only sends, [`QueueError::Pool`].
+    /// [`QueueError::OnlySends`], [`QueueError::Pool`].
     pub fn of(queue: &TxQueue, handler: Handler) -> Result<Self, QueueError> {
         let device = queue.shared.setup().device.clone();
         if !queue.shared.setup().receives {
-            let what = "it only sends".into();
-            return Err(DeviceError::Unsupported { device: device.name, what }.into());
+            return Err(QueueError::OnlySends { device: device.name, what: "it only sends" });
         }
-        let state = RxState::new(None, queue.pool(), &device.name, handler)?;
+        let state = RxState::new(queue.pool(), &device.name, handler)?;
         Ok(Self::of_parts(device, Some(queue.clone()), &[], state))
     }
 

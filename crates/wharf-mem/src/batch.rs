@@ -141,6 +141,7 @@ impl Batch {
 
     /// Takes the only frame as a free buffer, with its length, bytes. Returns `None` if there are others, or it
     /// is not charged to `charge`, or has a row in the side table.
+    #[doc(hidden)]
     #[inline(always)]
     pub fn free_only(&mut self, charge: Charge) -> Option<(FreeFrame, u32)> {
         if self.contents.len != 1 {
@@ -236,6 +237,7 @@ impl Batch {
     }
 
     /// True if all frames are known to be charged to `charge`.
+    #[doc(hidden)]
     #[inline]
     pub fn is_of(&self, charge: Charge) -> bool {
         self.contents.summary.is_of(charge)

@@ -49,17 +49,17 @@ use wharf_sys::mapping::Mapping;
 /// The buffers of one pool: shared memory, a side table with a row per buffer, and the pool's number.
 ///
 /// ```
-/// use wharf_mem::{Batch, Region, RegionSpec};
-///
-/// let spec = RegionSpec { frames: 16, frame_bytes: 2048, headroom_bytes: 128, huge_pages: false };
-/// let (region, mut free) = Region::new(spec)?;
-/// let mut batch = Batch::new(1);
-/// region.take(&mut free, &mut batch, 1, 0, 60, |_| {})?;
-/// let mut frame = batch.pop().expect("one was taken");
+/// // A device has its region from `attach`, and frames from `transmit` or `Cache::take`.
+/// # use wharf_mem::{Batch, Region, RegionSpec};
+/// # let spec = RegionSpec { frames: 16, frame_bytes: 2048, headroom_bytes: 128, huge_pages: false };
+/// # let (region, mut free) = Region::new(spec)?;
+/// # let mut batch = Batch::new(1);
+/// # region.take(&mut free, &mut batch, 1, 0, 60, |_| {})?;
+/// # let mut frame = batch.pop().expect("one was taken");
 /// region.bytes_mut(&mut frame)?.fill(0xff);
 /// assert_eq!(region.bytes(&frame)?, [0xff; 60]);
-/// region.give_one(frame, &mut free).map_err(|(error, _)| error)?;
-/// assert!(region.retire(free));
+/// # region.give_one(frame, &mut free).map_err(|(error, _)| error)?;
+/// # assert!(region.retire(free));
 /// # Ok::<(), wharf_mem::MemError>(())
 /// ```
 #[derive(Debug)]
@@ -80,6 +80,7 @@ impl Region {
     /// # Errors
     /// [`MemError::Spec`] for a specification out of bounds, [`MemError::Map`] without memory, [`MemError::PoolNumbers`]
     /// while 63 pools live.
+    #[doc(hidden)]
     pub fn new(spec: RegionSpec) -> Result<(Self, Vec<FreeFrame>), MemError> {
         spec.check()?;
         let bytes = spec.frames as usize * spec.frame_bytes as usize;
@@ -104,6 +105,7 @@ impl Region {
     }
 
     /// Returns the specification that the region was made by.
+    #[doc(hidden)]
     pub fn spec(&self) -> &RegionSpec {
         &self.spec
     }
@@ -254,6 +256,7 @@ impl Region {
 
     /// Takes back every buffer, and returns true if all were there. The pool's number is then free again once the region is
     /// dropped; a region that is dropped with frames out keeps its number for good.
+    #[doc(hidden)]
     pub fn retire(&self, free: Vec<FreeFrame>) -> bool {
         let ours = free.iter().filter(|frame| frame.pool() == self.layout.number).count();
         let complete = ours == self.spec.frames as usize;

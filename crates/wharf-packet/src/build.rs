@@ -50,7 +50,8 @@ impl EthernetHeader {
 /// addresses.
 ///
 /// ```
-/// use wharf_packet::{Headers, IpHeader, UDP};
+/// # mod wharf { pub use wharf_packet as net; }
+/// use wharf::net::{Headers, IpHeader, UDP};
 ///
 /// let ip = IpHeader::new([192, 0, 2, 1].into(), [198, 51, 100, 1].into(), UDP);
 /// let mut bytes = [0; 20];

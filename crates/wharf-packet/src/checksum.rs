@@ -69,7 +69,8 @@ pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
 /// A sum of bytes that lie in chunks of any length, odd ones too.
 ///
 /// ```
-/// use wharf_packet::checksum::{ChunkSum, fold, sum};
+/// # mod wharf { pub use wharf_packet as net; }
+/// use wharf::net::checksum::{ChunkSum, fold, sum};
 ///
 /// let mut chunks = ChunkSum::default();
 /// chunks.add(&[1, 2, 3]);

@@ -7,7 +7,8 @@ use core::ops::Range;
 /// A UDP datagram and where it goes.
 ///
 /// ```
-/// use wharf_packet::{Datagram, UdpHeaders};
+/// # mod wharf { pub use wharf_packet as net; }
+/// use wharf::net::{Datagram, UdpHeaders};
 ///
 /// let (client, server) = ("192.0.2.1:5000".parse().unwrap(), "198.51.100.1:9".parse().unwrap());
 /// let headers = UdpHeaders::between(client, server).expect("one version of IP");

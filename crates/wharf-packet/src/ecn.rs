@@ -73,7 +73,8 @@ pub fn ecn(frame: &[u8]) -> Option<Ecn> {
 /// nothing, if the packet is not ECN-capable, is not IP, or has no whole IP header.
 ///
 /// ```
-/// use wharf_packet::{Ecn, ecn, mark_ce};
+/// # mod wharf { pub use wharf_packet as net; }
+/// use wharf::net::{Ecn, ecn, mark_ce};
 ///
 /// let mut frame = [0; 34];
 /// frame[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0x02]); // IPv4, ECT(0)

@@ -24,8 +24,9 @@ impl core::error::Error for NoRoom {}
 /// [`UdpHeaders::put`](crate::UdpHeaders::put).
 ///
 /// ```
-/// use wharf_packet::gso::GsoRequest;
-/// use wharf_packet::{Datagram, Ecn, Front, NoRoom, UdpHeaders, checksum};
+/// # mod wharf { pub use wharf_packet as net; }
+/// use wharf::net::gso::GsoRequest;
+/// use wharf::net::{Datagram, Ecn, Front, NoRoom, UdpHeaders, checksum};
 ///
 /// /// A packet of one's own, which leaves nothing to a device.
 /// struct Mine(Vec<u8>);

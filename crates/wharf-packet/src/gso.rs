@@ -9,12 +9,13 @@
 //! then makes any segment, in any order. [`wire_bytes`] is the length of all segments together.
 //!
 //! ```
-//! use wharf_packet::gso::{GSO_UDP, GsoPlan};
+//! # mod wharf { pub use wharf_packet as net; }
+//! use wharf::net::gso::{GSO_UDP, GsoPlan};
 //!
 //! // Ethernet, IPv4, UDP, and 2500 bytes of payload.
 //! let mut packet = vec![0; 14 + 20 + 8 + 2500];
 //! packet[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
-//! packet[23] = wharf_packet::UDP;
+//! packet[23] = wharf::net::UDP;
 //! let plan = GsoPlan::new(&packet, GSO_UDP, 1000)?;
 //! assert_eq!((plan.segments(), plan.segment_bytes(0), plan.segment_bytes(2)), (3, 1042, 542));
 //! let mut segment = vec![0; plan.segment_bytes(2)];

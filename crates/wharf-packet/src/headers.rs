@@ -34,7 +34,8 @@ pub const TCP_FLAGS_AT: usize = 13;
 /// takes `frame` is given the slice that was parsed, and returns `None` where another one is too short.
 ///
 /// ```
-/// use wharf_packet::{Headers, UDP};
+/// # mod wharf { pub use wharf_packet as net; }
+/// use wharf::net::{Headers, UDP};
 ///
 /// // Ethernet, IPv6, destination options, UDP from port 1 to port 9.
 /// let mut frame = [0; 14 + 40 + 8 + 8];

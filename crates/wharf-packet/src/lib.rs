@@ -1,7 +1,8 @@
 //! Packet headers: Ethernet with VLAN tags, IPv4, IPv6 with its extension headers, and what they carry.
 //!
 //! Everything here works on `&[u8]` or `&mut [u8]` that begins with an Ethernet header, without preamble and
-//! frame check sequence. No function allocates, panics on the bytes of a packet, or needs `std`.
+//! frame check sequence. No function allocates, panics on the bytes of a packet, or needs `std`. Examples
+//! name it `wharf::net`, as a user of the crate `wharf` does.
 //!
 //! - [`Headers`] has the offsets of all headers: the parser;
 //! - [`ip_packet`] finds the IP packet behind up to two VLAN tags;

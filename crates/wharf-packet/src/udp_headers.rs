@@ -27,7 +27,8 @@ const UDP_LENGTH_AT: usize = 4;
 /// (RFC 1624).
 ///
 /// ```
-/// use wharf_packet::{EthernetHeader, Headers, IpHeader, UDP, UdpHeader, UdpHeaders};
+/// # mod wharf { pub use wharf_packet as net; }
+/// use wharf::net::{EthernetHeader, Headers, IpHeader, UDP, UdpHeader, UdpHeaders};
 ///
 /// let ethernet = EthernetHeader { destination: [2; 6], source: [4; 6], vlan: None, ethertype: 0 };
 /// let ip = IpHeader::new([192, 0, 2, 1].into(), [198, 51, 100, 1].into(), UDP);
@@ -100,7 +101,8 @@ impl UdpHeaders {
     /// from or to a group (multicast, broadcast), to port 0, or while hops of a source route are left.
     ///
     /// ```
-    /// use wharf_packet::{Datagram, UdpHeaders};
+    /// # mod wharf { pub use wharf_packet as net; }
+    /// use wharf::net::{Datagram, UdpHeaders};
     ///
     /// let (client, server) = ("192.0.2.1:5000".parse().unwrap(), "198.51.100.1:9".parse().unwrap());
     /// let mut question = *b"..........................................what?";

@@ -13,9 +13,10 @@
 //! from. Otherwise each direction has memory of its own, and neither can starve the other.
 //!
 //! Ends of several queues: if both have as many, arrivals of one queue leave by the queue of the same number,
-//! as if there were that many forwarders, each with memory of its own. A flow keeps the queue that its device chose. If only one end has
-//! several, they are one forwarder: the single queue's flows are spread over the others by hash ([`wharf_packet::flow_hash`]), and the
-//! others' flows meet in the single queue. Either way the frames of a flow keep their order.
+//! as if there were that many forwarders, each with memory of its own. A flow keeps the queue that its device
+//! chose. If only one end has several, they are one forwarder: the single queue's flows are spread over the
+//! others by hash ([`flow_hash`](crate::net::flow_hash)), and the others' flows meet in the single queue.
+//! Either way the frames of a flow keep their order.
 
 mod delay;
 mod direction;

@@ -44,7 +44,7 @@
 //! // All packets are accounted for, and all memory is back.
 //! drop(sender);
 //! let audit = port.close(second);
-//! assert_eq!((port.queue()?.counters().sent.get(), audit.out()), (32, 0), "{audit}");
+//! assert_eq!((port.snapshot().sent, audit.out()), (32, 0), "{audit}");
 //! # Ok(())
 //! # }
 //! ```
@@ -145,19 +145,25 @@ pub mod device {
     #[doc(inline)]
     pub use wharf_mem::{Batch, Frame, Meta, Region};
 
-    // Types of fields and of parts of errors, which few programs name.
+    // Types of fields, of arguments and of parts of errors, which few programs name.
     #[doc(hidden)]
-    pub use wharf_core::device::{AnyDevice, Duplex, ModeReason, Refusal};
+    pub use wharf_core::bql::BqlError;
+    #[doc(hidden)]
+    pub use wharf_core::device::{AnyDevice, Duplex, Fact, LimitUnit, ModeReason, Passes, Refusal, Signals};
     #[doc(hidden)]
     pub use wharf_core::options::{OptionError, Values};
+    #[doc(hidden)]
+    pub use wharf_devices::host_loss::HostLoss;
     #[doc(hidden)]
     pub use wharf_devices::reasons::{Counted, Reason};
     #[doc(hidden)]
     pub use wharf_devices::requirements::{Capability, Requirement};
     #[doc(hidden)]
-    pub use wharf_devices::spec::{Can, Place, QueueLayout, Queues};
+    pub use wharf_devices::spec::{Can, Doctor, Effect, Place, QueueLayout, Queues};
     #[doc(hidden)]
-    pub use wharf_mem::{MemError, Times};
+    pub use wharf_mem::{Chain, MemError, Times, region::Chunks};
+    #[doc(hidden)]
+    pub use wharf_sys::mapping::Mapping;
 }
 
 /// Queueing disciplines, and what one of your own implements.

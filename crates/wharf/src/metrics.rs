@@ -13,3 +13,5 @@ pub use snapshot::Snapshot;
 pub use wharf_core::counters::{Counter, QueueCounters, SenderCounters};
 #[doc(inline)]
 pub use wharf_core::metrics::{Metric, MetricKind};
+#[doc(inline)]
+pub use wharf_core::poller::PollerCounters;

@@ -45,7 +45,7 @@ pub enum OpenErrorKind {
     LockedMemory,
     /// There is no memory for the pool.
     Memory,
-    /// A setting is out of its bounds.
+    /// A setting is out of its bounds, or cannot be with the others.
     Setting,
     /// The device, the driver or the kernel cannot do this.
     Unsupported,
@@ -119,7 +119,8 @@ impl std::error::Error for OpenError {
 fn kind_of(error: &QueueError) -> OpenErrorKind {
     let error = match error {
         QueueError::Pool(_) => return OpenErrorKind::Memory,
-        QueueError::Setting { .. } => return OpenErrorKind::Setting,
+        QueueError::Setting { .. } | QueueError::Misuse { .. } => return OpenErrorKind::Setting,
+        QueueError::System { source, .. } => return kind_of_io(source),
         QueueError::Device(error) => error,
         _ => return OpenErrorKind::Unsupported,
     };
@@ -134,16 +135,20 @@ pub(crate) fn kind_of_device(error: &DeviceError) -> OpenErrorKind {
         DeviceError::Gone { .. } => OpenErrorKind::NoSuchInterface,
         DeviceError::Memory { .. } => OpenErrorKind::Memory,
         DeviceError::Unsupported { .. } => OpenErrorKind::Unsupported,
-        DeviceError::Io { source, .. } => match source.raw_os_error() {
-            Some(ENODEV | ENXIO) => OpenErrorKind::NoSuchInterface,
-            Some(EPERM | EACCES) => OpenErrorKind::NotPermitted,
-            Some(EBUSY | EADDRINUSE | EEXIST) => OpenErrorKind::InUse,
-            Some(ENETDOWN) => OpenErrorKind::Down,
-            Some(ENOMEM | ENOBUFS) => OpenErrorKind::Memory,
-            Some(EOPNOTSUPP) => OpenErrorKind::Unsupported,
-            None if source.kind() == std::io::ErrorKind::PermissionDenied => OpenErrorKind::NotPermitted,
-            _ => OpenErrorKind::Io,
-        },
+        DeviceError::Io { source, .. } => kind_of_io(source),
+        _ => OpenErrorKind::Io,
+    }
+}
+
+fn kind_of_io(error: &std::io::Error) -> OpenErrorKind {
+    match error.raw_os_error() {
+        Some(ENODEV | ENXIO) => OpenErrorKind::NoSuchInterface,
+        Some(EPERM | EACCES) => OpenErrorKind::NotPermitted,
+        Some(EBUSY | EADDRINUSE | EEXIST) => OpenErrorKind::InUse,
+        Some(ENETDOWN) => OpenErrorKind::Down,
+        Some(ENOMEM | ENOBUFS) => OpenErrorKind::Memory,
+        Some(EOPNOTSUPP) => OpenErrorKind::Unsupported,
+        None if error.kind() == std::io::ErrorKind::PermissionDenied => OpenErrorKind::NotPermitted,
         _ => OpenErrorKind::Io,
     }
 }

@@ -22,11 +22,10 @@ use crate::metrics::Snapshot;
 use events::PortMonitor;
 pub(crate) use host::Host;
 use host::{Served, Serving};
-use metrics::Measurements;
+use metrics::{Gone, Measurements};
 pub(crate) use pollers::Pollers;
 use receiving::{GivingBack, Receiving, Source};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 use wharf_core::device::Duplex;
 use wharf_core::monitor::Watched;
 use wharf_core::poller::{PollerCounters, Settings};
@@ -66,7 +65,7 @@ pub(crate) use world::World;
 /// }
 /// drop((sender, receiver));
 /// let audit = port.close(Duration::from_secs(1));
-/// assert_eq!((port.queue()?.counters().sent.get(), audit.out()), (32, 0), "{audit}");
+/// assert_eq!((port.snapshot().sent, audit.out()), (32, 0), "{audit}");
 /// # Ok(())
 /// # }
 /// ```
@@ -112,8 +111,11 @@ struct Parts {
     receiving: Option<Receiving>,
     /// Receive sides that are being closed, or given back.
     leaving: Vec<RxQueue>,
+    /// Receive sides that were closed, whose receivers may still take packets.
+    emptying: Vec<RxQueue>,
     /// What receive sides that were closed have counted.
     received: Snapshot,
+    gone: Gone,
     /// The drops of the device since it was opened, when they were last read.
     device_drops: Vec<(&'static str, u64)>,
 }
@@ -121,7 +123,17 @@ struct Parts {
 impl Parts {
     fn new(source: Source, far_end: Option<Box<dyn Duplex>>) -> Self {
         let (received, device_drops) = (Snapshot::default(), Vec::new());
-        Self { source, far_end, receiving: None, leaving: Vec::new(), received, device_drops }
+        let (leaving, emptying) = (Vec::new(), Vec::new());
+        Self {
+            source,
+            far_end,
+            receiving: None,
+            leaving,
+            emptying,
+            received,
+            gone: Gone::default(),
+            device_drops,
+        }
     }
 }
 
@@ -187,9 +199,9 @@ impl Port {
     /// Returns its transmit queue: counters, switches.
     ///
     /// # Errors
-    /// [`QueueError::Device`] if it only receives.
+    /// [`QueueError::OnlyReceives`].
     pub fn queue(&self) -> Result<&TxQueue, QueueError> {
-        self.inner.queue.as_ref().ok_or_else(|| self.fault("it only receives"))
+        self.inner.queue.as_ref().ok_or_else(|| QueueError::OnlyReceives { device: self.name().into() })
     }
 
     /// Returns the metrics of all that it consists of.
@@ -203,16 +215,14 @@ impl Port {
     pub fn snapshot(&self) -> Snapshot {
         let Inner { name, pool, queue, monitor, .. } = &*self.inner;
         let mut parts = self.parts();
-        let in_use = parts.receiving.as_ref().map(|receiving| receiving.queue.clone());
-        // The last one has the device.
-        let receivers: Vec<_> = parts.leaving.iter().cloned().chain(in_use).collect();
+        let receivers = parts.receivers();
         parts.note_device_drops(receivers.last());
         let (mut snapshot, of_device) = (parts.received.clone(), parts.device_drops.clone());
         let is_closed = matches!(parts.source, Source::Closed);
         drop(parts);
         // Nothing else polls it any more, and the other end of a wire may have given packets back since.
         queue.iter().filter(|_| is_closed).for_each(TxQueue::poll);
-        of_device.into_iter().for_each(|(reason, count)| snapshot.add_drops(reason, count));
+        snapshot.add_device_drops(&of_device);
         (snapshot.device, snapshot.reopened) = (name.clone(), monitor.reopened());
         snapshot.frames_out = pool.audit().out() as u64;
         queue.iter().for_each(|queue| snapshot.add_queue(queue));
@@ -222,11 +232,17 @@ impl Port {
         snapshot
     }
 
+    fn receivers_and_gone(&self) -> (Gone, Vec<RxQueue>) {
+        let mut parts = self.parts();
+        let receivers = parts.receivers();
+        (parts.gone.clone(), receivers)
+    }
+
     /// Makes a sender, for one thread; its memory and its counters are listed under `name`.
     ///
     /// # Errors
-    /// [`QueueError::Device`] if the port only receives, [`QueueError::Senders`], [`QueueError::Pool`],
-    /// [`QueueError::Closed`], [`QueueError::Ended`].
+    /// [`QueueError::OnlyReceives`], [`QueueError::Senders`], [`QueueError::Pool`], [`QueueError::Closed`],
+    /// [`QueueError::Ended`].
     pub fn sender(&self, name: &str) -> Result<Sender, QueueError> {
         self.queue()?.sender(name)
     }
@@ -235,7 +251,7 @@ impl Port {
     /// its own, and takes chains if this port does.
     ///
     /// # Errors
-    /// [`QueueError::Device`] if there is none, or it was taken already; [`QueueError::Closed`].
+    /// [`QueueError::NoFarEnd`]; [`QueueError::Closed`].
     pub fn far_end(&self) -> Result<Self, QueueError> {
         self.far_end_builder(Direction::Both)?.built()
     }
@@ -249,7 +265,7 @@ impl Port {
         parts.check_open()?;
         let far_end = parts.far_end.take();
         drop(parts);
-        let far_end = far_end.ok_or_else(|| self.fault("its other end is not in this process"))?;
+        let far_end = far_end.ok_or_else(|| QueueError::NoFarEnd { device: self.name().into() })?;
         Ok(PortBuilder::of_far_end(self, far_end, direction))
     }
 
@@ -297,10 +313,10 @@ impl Port {
     /// ```
     ///
     /// # Errors
-    /// [`QueueError::Device`]: the system is out of descriptors.
+    /// [`QueueError::System`]: there are no descriptors left.
     pub fn events(&self) -> Result<Events, QueueError> {
         Events::new(&self.inner.monitor, &self.inner.host)
-            .map_err(|error| self.fault(format!("no descriptor: {error}")))
+            .map_err(|source| self.system_fault("no descriptor", source))
     }
 
     /// Closes the device, whose frames fail as `lost`, and opens it again, on the same memory. Senders and
@@ -308,18 +324,15 @@ impl Port {
     /// end.
     ///
     /// # Errors
-    /// [`QueueError::Device`]: the device has no place to be opened from again (`null`, `wire`, `pcap`, a far
-    /// end), or the port was built with [`OnGone::Fail`] and without [`OnStall::Reset`].
+    /// [`QueueError::CannotReopen`]: the device has no place to be opened from again (`null`, `wire`,
+    /// `pcap`, a far end), or the port was built with [`OnGone::Fail`] and without [`OnStall::Reset`].
     /// [`QueueError::Closed`].
     pub fn reopen(&self) -> Result<(), QueueError> {
         self.parts().check_open()?;
         let reopener = self.inner.monitor.reopener();
-        reopener.map(|reopener| reopener.reset()).ok_or_else(|| self.fault("it cannot be opened again"))
-    }
-
-    /// Waits up to `time` until all packets sent so far have left. Returns true if they have.
-    pub fn drain(&self, time: Duration) -> bool {
-        self.inner.queue.as_ref().is_none_or(|queue| queue.drain(time))
+        let reopener = reopener.ok_or_else(|| QueueError::CannotReopen { device: self.name().into() })?;
+        reopener.reset();
+        Ok(())
     }
 
     fn parts(&self) -> MutexGuard<'_, Parts> {
@@ -335,10 +348,10 @@ impl Port {
         let queue = queue.clone().filter(|_| !is_received_from);
         let served = Served { queue, receiver: served.map(|receiving| receiving.queue.clone()) };
         let before = pollers.serve(*number, served);
-        before.map_err(|error| self.fault(format!("no thread to poll it: {error}")))
+        before.map_err(|source| self.system_fault("no thread to poll it", source))
     }
 
-    fn fault(&self, what: impl Into<String>) -> QueueError {
-        builder::fault(&self.inner.name, what)
+    fn system_fault(&self, what: &'static str, source: std::io::Error) -> QueueError {
+        QueueError::System { device: self.name().into(), what, source }
     }
 }

@@ -18,12 +18,17 @@ fn main() -> Result<(), Error> {
         let mut burst = port.burst(64);
         thread::spawn(move || {
             let mut seen = 0;
-            // It ends with the port.
-            while let Ok(count) = receiver.recv(&mut burst, wharf::Wait::Forever) {
-                seen += count as u64;
+            // It ends with the port; an error of the device is none.
+            loop {
+                match receiver.recv(&mut burst, wharf::Wait::Forever) {
+                    Err(error) if error.is_end() => break,
+                    Err(error) => eprintln!("{error}"),
+                    Ok(count) => seen += count as u64,
+                }
+                let packets = burst.len() as u32;
                 burst.clear();
                 if number == 0 {
-                    thread::sleep(slow * count as u32);
+                    thread::sleep(slow * packets);
                 }
             }
             seen
@@ -37,10 +42,6 @@ fn main() -> Result<(), Error> {
     let seen = threads.into_iter().map(|thread| thread.join().map_err(|_| "a worker panicked"));
     let seen = seen.sum::<Result<u64, _>>()?;
     let now = port.snapshot();
-    println!("{} came, {seen} seen, lost: {:?}", now.received, now.drops);
-    if now.received == seen + now.drops.values().sum::<u64>() {
-        Ok(())
-    } else {
-        Err("some are missing".into())
-    }
+    println!("{} came, {} lost before, {seen} seen, dropped: {:?}", now.received, now.lost, now.drops);
+    if now.received == seen + now.received_drops { Ok(()) } else { Err("some are missing".into()) }
 }

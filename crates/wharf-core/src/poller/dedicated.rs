@@ -39,6 +39,7 @@ impl TxQueue {
     ///
     /// # Errors
     /// [`SendError::Ended`]: the owner before has panicked.
+    #[doc(hidden)]
     pub fn dedicate(&self) -> Result<Dedicated<'_>, SendError> {
         let shared = &*self.shared;
         let mut owned = loop {

@@ -123,6 +123,7 @@ pub struct Audit {
 
 impl Audit {
     /// Notes the place where frame `index` was found.
+    #[doc(hidden)]
     pub fn found(&mut self, index: u32, place: Holder) {
         if let Ok(at) = self.held.binary_search_by_key(&index, |held| held.index) {
             self.held[at].place = Some(place);

@@ -11,9 +11,10 @@ impl Packet {
     /// [`Edt`](crate::qdisc::Edt) holds the packet until then; others send it in its turn. 0 is none.
     ///
     /// ```
+    /// # mod wharf { pub use wharf_core::{host as queue, pool::PagePool}; }
     /// use std::time::{Duration, Instant};
-    /// use wharf_core::host::{Clock, HostClock};
-    /// use wharf_core::pool::PagePool;
+    /// use wharf::PagePool;
+    /// use wharf::queue::{Clock, HostClock};
     ///
     /// let pool = PagePool::builder().frames(16).huge_pages(false).build()?;
     /// let mut packet = pool.packet(60)?;

@@ -12,7 +12,8 @@ impl Packet {
     /// Makes the packet longer by `bytes` at the back, and returns them to be written; they are zeros.
     ///
     /// ```
-    /// use wharf_core::pool::PagePool;
+    /// # mod wharf { pub use wharf_core::pool::PagePool; }
+    /// use wharf::PagePool;
     ///
     /// let pool = PagePool::builder().frames(16).huge_pages(false).build()?;
     /// let mut packet = pool.packet(100)?;
@@ -34,7 +35,8 @@ impl Packet {
     /// frees them. A packet that is no chain stays as it is.
     ///
     /// ```
-    /// use wharf_core::pool::PagePool;
+    /// # mod wharf { pub use wharf_core::pool::PagePool; }
+    /// use wharf::PagePool;
     ///
     /// let pool = PagePool::builder().frames(16).huge_pages(false).build()?;
     /// let mut packet = pool.packet(1472)?;
@@ -80,8 +82,9 @@ impl Packet {
     /// for a chain.
     ///
     /// ```
-    /// use wharf_core::pool::PagePool;
-    /// use wharf_packet::UdpHeaders;
+    /// # mod wharf { pub use wharf_core::pool::PagePool; pub use wharf_packet as net; }
+    /// use wharf::net::UdpHeaders;
+    /// use wharf::PagePool;
     ///
     /// let pool = PagePool::builder().frames(16).huge_pages(false).build()?;
     /// let (client, server) = ("192.0.2.1:5000".parse()?, "198.51.100.1:7".parse()?);

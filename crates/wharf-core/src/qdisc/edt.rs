@@ -143,8 +143,9 @@ impl Eq for Waiting {}
 /// Packets at their times of departure.
 ///
 /// ```
+/// # use wharf_core as wharf;
 /// use std::time::Duration;
-/// use wharf_core::qdisc::{Edt, EdtOptions, Qdisc, QdiscRegistry, QdiscSetup};
+/// use wharf::qdisc::{Edt, EdtOptions, Qdisc, QdiscRegistry, QdiscSetup};
 ///
 /// let horizon = Duration::from_secs(2);
 /// let options = EdtOptions { horizon, flow_limit_packets: Some(100), ..EdtOptions::default() };

@@ -125,7 +125,6 @@ impl RxCounters {
         self.device.is_wanted.store(false, Relaxed);
         let mut drops = Vec::new();
         device.drops(&mut |reason, count| drops.push((reason, count)));
-        self.add_own_drops(&mut drops);
         *lock(&self.device.drops) = drops;
         *lock(&self.device.signals) = device.signals();
     }
@@ -169,6 +168,34 @@ impl RxQueue {
         all.into_iter().for_each(|(reason, count)| see(reason, count));
     }
 
+    /// Returns the frames received, those of them that wait for receivers, and those that were dropped since.
+    #[doc(hidden)]
+    pub fn received_waiting_dropped(&self) -> (u64, u64, u64) {
+        let (mut taken, mut dropped) = (0, self.shared.counters.left.get());
+        let inboxes = self.shared.inboxes.get();
+        for inbox in inboxes.into_iter().flatten() {
+            let (of_it, drops) = lock(inbox).taken_and_dropped();
+            (taken, dropped) = (taken + of_it, dropped + drops);
+        }
+        // In this order: what comes meanwhile waits. A handler does not say what it has taken.
+        let received = self.received();
+        let waiting = inboxes.map_or(0, |_| received.saturating_sub(taken + dropped));
+        (received, waiting, dropped)
+    }
+
+    /// Returns the frames that were dropped before they counted as received, as too long.
+    #[doc(hidden)]
+    pub fn too_long(&self) -> u64 {
+        self.shared.counters.too_long.get()
+    }
+
+    /// True if its counts change no more: no receiver that lives has packets to take.
+    #[doc(hidden)]
+    pub fn is_settled(&self) -> bool {
+        self.has_ended()
+            && self.shared.inboxes.get().into_iter().flatten().all(|inbox| lock(inbox).is_closed())
+    }
+
     fn add_own_drops(&self, all: &mut Vec<(&'static str, u64)>) {
         self.shared.counters.add_own_drops(all);
         for inbox in self.shared.inboxes.get().into_iter().flatten() {
@@ -189,16 +216,46 @@ impl RxQueue {
 
 impl Measured for RxShared {
     fn measure(&self, walk: &mut Walk<'_>) {
+        let mut drops = self.measure_device(walk);
+        self.counters.add_own_drops(&mut drops);
+        self.measure_own(&drops, walk);
+    }
+}
+
+impl RxQueue {
+    /// Shows the metrics of the queue, without those of its device, which may outlive it.
+    #[doc(hidden)]
+    pub fn measure_own(&self, walk: &mut Walk<'_>) {
+        let mut drops = Vec::new();
+        self.shared.counters.add_own_drops(&mut drops);
+        self.shared.measure_own(&drops, walk);
+    }
+
+    /// Shows the others.
+    #[doc(hidden)]
+    pub fn measure_device(&self, walk: &mut Walk<'_>) {
+        let drops = self.shared.measure_device(walk);
+        walk.with("queue", &self.shared.device.name).by_reason(DROPS, &drops);
+    }
+}
+
+impl RxShared {
+    /// Shows the notifications of the device. Returns its drops.
+    fn measure_device(&self, walk: &mut Walk<'_>) -> Vec<(&'static str, u64)> {
         let walk = &mut walk.with("queue", &self.device.name);
-        let FromDevice { is_wanted, drops, signals, .. } = &self.counters.device;
+        let FromDevice { is_wanted, drops, signals, last } = &self.counters.device;
         is_wanted.store(true, Relaxed);
-        self.counters.each(walk);
-        let (drops, signals) = (lock(drops).clone(), *lock(signals));
-        walk.by_reason(DROPS, &drops);
-        if let Some(Signals { interrupts, kicks }) = signals {
+        if let Some(Signals { interrupts, kicks }) = *lock(signals) {
             walk.show(INTERRUPTS, interrupts);
             walk.show(KICKS, kicks);
         }
+        last.get().map_or_else(|| lock(drops).clone(), |last| last.drops.clone())
+    }
+
+    fn measure_own(&self, drops: &[(&'static str, u64)], walk: &mut Walk<'_>) {
+        let walk = &mut walk.with("queue", &self.device.name);
+        self.counters.each(walk);
+        walk.by_reason(DROPS, drops);
         for (number, inbox) in self.inboxes.get().into_iter().flatten().enumerate() {
             lock(inbox).measure(&mut walk.with("receiver", &number.to_string()));
         }

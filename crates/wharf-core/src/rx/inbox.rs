@@ -142,6 +142,16 @@ impl Inbox {
             .for_each(|(reason, count)| see(reason, count));
     }
 
+    /// Returns the packets that the receiver has taken, and those that were dropped.
+    pub(super) fn taken_and_dropped(&self) -> (u64, u64) {
+        (self.taken, self.full_drops + self.gone_drops)
+    }
+
+    /// True if the receiver is gone.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
     fn by_reason(&self) -> [(&'static str, u64); 2] {
         [("inbox-full", self.full_drops), (RECEIVER_GONE, self.gone_drops)]
     }

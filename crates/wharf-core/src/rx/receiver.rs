@@ -42,6 +42,14 @@ pub enum RecvError {
     },
 }
 
+impl RecvError {
+    /// True if each later call ends like this one. After an error of the device ([`RecvError::Device`]) a
+    /// loop goes on: the device may be back, or a last packet waits.
+    pub fn is_end(&self) -> bool {
+        !matches!(self, Self::Device(_))
+    }
+}
+
 /// Receives packets in bursts, in order.
 ///
 /// A receiver polls its device in its own calls, or takes what a poller's thread has received. It holds up to 256 packets;
@@ -75,6 +83,7 @@ impl Receiver {
     ///
     /// # Errors
     /// Those of `open`.
+    #[doc(hidden)]
     pub fn on_caller(
         pool: &PagePool, wait: Box<dyn PollerWait>, settings: Settings,
         open: impl FnOnce(Handler) -> Result<RxQueue, QueueError>,
@@ -161,12 +170,15 @@ impl Receiver {
     }
 
     /// Moves packets that have arrived to the back of `into`, as many as there is room for, and waits for
-    /// one while there is none. Returns their number: 0 if the time is over, or `into` has no room: a loop
-    /// clears it.
+    /// one while there is none. Returns their number: 0 if the time is over.
+    ///
+    /// **A burst without room gets 0 at once, with [`Wait::Forever`], too:** a loop clears it between two
+    /// calls.
     ///
     /// # Errors
-    /// [`RecvError::Device`], once for each error of the device; [`RecvError::Closed`] if no packet will
-    /// come any more; [`RecvError::ForeignPool`] for a burst of another pool.
+    /// [`RecvError::Device`], once for each error of the device, and the next call goes on
+    /// ([`RecvError::is_end`]); [`RecvError::Closed`] if no packet will come any more;
+    /// [`RecvError::ForeignPool`] for a burst of another pool.
     pub fn recv(&mut self, into: &mut Burst, wait: impl Into<Wait>) -> Result<usize, RecvError> {
         let count = self.recv_now(into)?;
         if count > 0 || into.batch_mut().room() == 0 {

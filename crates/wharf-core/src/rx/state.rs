@@ -46,12 +46,11 @@ impl Wake for ComesBack {
 }
 
 impl RxState {
-    pub(super) fn new(
-        device: Option<Box<dyn RxDevice>>, pool: &PagePool, name: &str, handler: Handler,
-    ) -> Result<Self, QueueError> {
+    /// The state of a queue without a device of its own.
+    pub(super) fn new(pool: &PagePool, name: &str, handler: Handler) -> Result<Self, QueueError> {
         let (cache, burst) = (pool.cache(&format!("receiver of {name}"))?, pool.burst(BATCH_FRAMES_MAX));
         Ok(Self {
-            device,
+            device: None,
             cache,
             pool_place: None,
             burst,

@@ -53,7 +53,9 @@ impl QueueBuilder {
 
 impl Direct {
     /// Adds up to `count` packets of `len_bytes` to a burst, and waits for memory while there is none.
-    /// Returns their number: fewer if the pool has no more now, 0 if the burst is full or the time is over.
+    /// Returns their number: fewer if the pool has no more now, 0 if the burst is full or the time is
+    /// over. No other thread ends the wait: with [`Wait::Forever`] it lasts for as long as the device
+    /// stands.
     ///
     /// # Errors
     /// [`SendError::TooLong`].
@@ -75,7 +77,8 @@ impl Direct {
         self.cache.pool().burst(capacity)
     }
 
-    /// Sends the packets of `burst`, and waits for room; the clock is read only if it waits.
+    /// Sends the packets of `burst`, and waits for room; the clock is read only if it waits. No other
+    /// thread ends the wait: with [`Wait::Forever`] it lasts for as long as the device stands.
     ///
     /// # Errors
     /// [`SendError::ForeignPool`].

@@ -37,6 +37,7 @@ use crate::pool::{Audit, Holder, PagePool};
 use crate::qdisc::{Qdisc, Rate};
 use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::small_queue::SMALL_QUEUE_BOUNDS;
+use crate::wait::Wait;
 use shared::{AUDIT_TRIES, OWNED_NAP_NS};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +54,7 @@ pub struct TxQueue {
 
 impl TxQueue {
     /// Sets the threads that may own the queue while it has pollers, also under traffic.
+    #[doc(hidden)]
     pub fn set_claimants(&self, claimants: Claimants) {
         self.shared.set_claimants(claimants);
     }
@@ -106,6 +108,7 @@ impl TxQueue {
     }
 
     /// Runs `change` on the queue's engine as its owner, between two bulks.
+    #[doc(hidden)]
     pub fn apply(&self, change: impl FnOnce(&mut TxEngine) + Send + 'static) {
         self.shared.control(ControlMessage::Apply(Box::new(change)));
     }
@@ -244,12 +247,12 @@ impl TxQueue {
         self.shared.fail(why);
     }
 
-    /// Shuts the queue down: senders get [`QueueError::Closed`], and frames inside are sent for at most `within`. Frames
-    /// left then return to their pool unsent and are counted as returned; frames that the device holds stay with it.
-    /// Beside a dedicated owner, that thread does this work and must go on polling until then. Returns the holders of
-    /// frames of the pool.
-    pub fn shutdown(&self, within: Duration) -> Audit {
-        self.shutdown_until(self.deadline_ns(within))
+    /// Shuts the queue down: senders get [`QueueError::Closed`], and frames inside are sent for at most
+    /// `wait`. Frames left then return to their pool unsent and are counted as returned; frames that the
+    /// device holds stay with it. Beside a dedicated owner, that thread does this work and must go on
+    /// polling until then. Returns the holders of frames of the pool.
+    pub fn shutdown(&self, wait: impl Into<Wait>) -> Audit {
+        self.shutdown_until(self.deadline_ns(wait.into()))
     }
 
     /// Works like [`TxQueue::shutdown`], until `deadline_ns` of the queue's clock.
@@ -267,10 +270,9 @@ impl TxQueue {
         self.audit()
     }
 
-    /// Returns the time of the queue's clock in `time` from now, ns.
-    fn deadline_ns(&self, time: Duration) -> u64 {
-        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.shared.setup().clock.exact_ns().saturating_add(time_ns)
+    /// Returns the end of `wait` by the queue's clock, ns.
+    fn deadline_ns(&self, wait: Wait) -> u64 {
+        self.shared.setup().clock.exact_ns().saturating_add(wait.left_ns())
     }
 
     /// Returns the holders of frames of the queue's pool, as the queue's owner. Beside a dedicated owner only the
@@ -294,9 +296,9 @@ impl TxQueue {
         audit
     }
 
-    /// Waits until all frames sent so far have left, for at most `within`. Returns true if they have.
-    pub fn drain(&self, within: Duration) -> bool {
-        self.drain_until(self.deadline_ns(within))
+    /// Waits until all frames sent so far have left, for at most `wait`. Returns true if they have.
+    pub fn drain(&self, wait: impl Into<Wait>) -> bool {
+        self.drain_until(self.deadline_ns(wait.into()))
     }
 
     /// Works like [`TxQueue::drain`], until `deadline_ns` of the queue's clock.

@@ -40,7 +40,6 @@ use crate::pool::{Burst, Cache, Packet, PagePool, PoolError};
 use crate::sg_writer::Memory;
 use crate::tx::engine::BULK_PACKETS_MAX;
 use crate::tx::feeding::Drops;
-use crate::tx::queue::waiters::Need;
 use crate::tx::queue::{ControlMessage, Shared};
 use crate::tx::sender::biased_owner::BiasedOwner;
 use crate::tx::sender::ready::Readiness;
@@ -143,7 +142,7 @@ impl Sender {
     /// [`SendError::Closed`], [`SendError::Ended`], [`SendError::Cancelled`].
     #[doc(hidden)]
     pub fn wait_for_memory(&mut self, wait: impl Into<Wait>) -> Result<bool, SendError> {
-        wait::wait(from_mut(self), Need::Memory, Deadline::Of(wait.into()))
+        wait::wait_for_memory(from_mut(self), Deadline::Of(wait.into()))
     }
 
     /// Takes one packet of `len_bytes`, and waits for memory while there is none.
@@ -213,7 +212,7 @@ impl Sender {
     /// [`Sender::send_or_drop`] does. `&mut Burst::from(packet)` sends it by any other call.
     ///
     /// # Errors
-    /// The errors of [`Sender::send`]; the packet then goes back to its pool.
+    /// The errors of [`Sender::send`]; the packet then goes back to its pool, and counts as no drop.
     pub fn send_packet(&mut self, packet: Packet, wait: impl Into<Wait>) -> Result<Sent, SendError> {
         self.send_whole(&mut packet.into(), Deadline::Of(wait.into()))
     }

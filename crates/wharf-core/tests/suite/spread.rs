@@ -105,6 +105,47 @@ fn packets_that_do_not_fit_stay_in_the_burst_in_flow_order() {
     path.close(next);
 }
 
+/// The ways to send and to wait.
+fn send_all(spread: &mut Spread, burst: &mut Burst, way: usize) {
+    let sent = match way {
+        0 => spread.send(burst, Wait::Forever),
+        1 => spread.send_or_drop(burst, Wait::Forever),
+        _ => crate::tasks::block_on(spread.send_async(burst)),
+    };
+    assert_eq!(sent.unwrap().accepted, 64);
+}
+
+#[test]
+fn queue_that_stands_then_it_holds_up_no_packet_of_another() {
+    for way in 0..3 {
+        let mut path = path(4096, 8);
+        path.controls[0].allowed.store(0, SeqCst);
+        let counters: Vec<_> = path.spread.senders().iter().map(|sender| sender.counters().clone()).collect();
+        let (mut burst, mut taken) = (path.pool.burst(64), u64::MAX);
+        // Until queue 0 is full.
+        while std::mem::replace(&mut taken, counters[0].packets.get()) != counters[0].packets.get() {
+            path.fill(&mut burst, 0, 64);
+            _ = path.spread.send(&mut burst, Wait::Never).unwrap();
+            burst.clear();
+        }
+        path.fill(&mut burst, 0, 64);
+        let map = QueueMap::new(QUEUES as u32);
+        let others = burst.iter_mut().filter(|bytes| map.queue_of(bytes) != 0).count() as u64;
+        assert!((1..64).contains(&others));
+        let of_others = || counters[1..].iter().map(|counters| counters.packets.get()).sum::<u64>();
+        let before = of_others();
+        let control = path.controls[0].clone();
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(|| send_all(&mut path.spread, &mut burst, way));
+            let all_went =
+                wharf_testkit::threads::within(Duration::from_secs(10), || of_others() == before + others);
+            control.allowed.store(usize::MAX / 2, SeqCst);
+            sending.join().unwrap();
+            assert!(all_went, "way {way}");
+        });
+    }
+}
+
 #[test]
 fn queues_of_different_pools_are_refused() {
     let pools = [pool(16), pool(16)];

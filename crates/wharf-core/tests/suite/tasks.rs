@@ -35,7 +35,7 @@ fn counting() -> (Arc<Counting>, Waker) {
     (counting.clone(), counting.into())
 }
 
-fn block_on<F: Future>(future: F) -> F::Output {
+pub fn block_on<F: Future>(future: F) -> F::Output {
     let (_, waker) = counting();
     let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));
     loop {

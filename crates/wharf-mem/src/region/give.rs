@@ -11,6 +11,7 @@ impl Region {
     ///
     /// # Errors
     /// [`MemError::Foreign`] for another pool's frame, which is then the first one of `from`.
+    #[doc(hidden)]
     #[inline(always)]
     pub fn give(&self, from: &mut Batch, to: &mut Vec<FreeFrame>, count: usize) -> Result<(), MemError> {
         let count = count.min(from.len());
@@ -40,6 +41,7 @@ impl Region {
     ///
     /// # Errors
     /// [`MemError::Foreign`] for another pool's frame, with the frame.
+    #[doc(hidden)]
     pub fn give_one(&self, mut frame: Frame, to: &mut Vec<FreeFrame>) -> Result<(), (MemError, Frame)> {
         if let Err(error) = self.strip(&mut frame, to) {
             return Err((error, frame));
@@ -52,6 +54,7 @@ impl Region {
     ///
     /// # Errors
     /// [`MemError::Foreign`] for another pool's frame.
+    #[doc(hidden)]
     pub fn strip(&self, frame: &mut Frame, to: &mut Vec<FreeFrame>) -> Result<(), MemError> {
         self.check(frame)?;
         if !frame.has_meta() {

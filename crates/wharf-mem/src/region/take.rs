@@ -15,6 +15,7 @@ impl Region {
     /// # Errors
     /// [`MemError::TooLong`] beyond [`Region::data_bytes_max`]; [`MemError::Foreign`] if a buffer is another pool's: none is
     /// taken then.
+    #[doc(hidden)]
     #[inline]
     pub fn take(
         &self, from: &mut Vec<FreeFrame>, to: &mut Batch, count: usize, sender: u16, len_bytes: u32,
@@ -48,6 +49,7 @@ impl Region {
     ///
     /// # Errors
     /// [`MemError::TooLong`] beyond [`Region::data_bytes_max`].
+    #[doc(hidden)]
     #[inline]
     pub fn take_returned(
         &self, from: &mut ReturnConsumer, to: &mut Batch, count: usize, sender: u16, len_bytes: u32,
@@ -71,6 +73,7 @@ impl Region {
     ///
     /// # Errors
     /// Those of [`Region::take`].
+    #[doc(hidden)]
     #[inline(always)]
     pub fn take_one(
         &self, from: &mut Vec<FreeFrame>, to: &mut Batch, charge: Charge, len_bytes: u32, each: impl Fn(u32),

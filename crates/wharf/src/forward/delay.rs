@@ -68,6 +68,7 @@ impl DelayMeter {
 
 /// The time that packets of a direction waited in its discipline.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct QueueDelay {
     /// All packets; those that passed an empty discipline by waited for 0 ns.
     pub all: Latency,

@@ -30,6 +30,7 @@ impl std::fmt::Debug for Dropped {
 
 /// One direction: the receive sides of one end, and the queues of the other. A clone is another handle to the same direction.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Direction {
     /// `a-b` if frames arrive at the first end, `b-a` if they arrive at the second; `p1`, `p2` and so on, one
     /// for each port of a switch.
@@ -59,6 +60,7 @@ pub struct Direction {
 /// The result of a direction. Every received frame is accounted for:
 /// `received - cut + pieces = accepted by the queues + dropped before them + returned`.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Summary {
     /// The end that frames came from.
     pub from: String,

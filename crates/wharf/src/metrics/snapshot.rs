@@ -7,16 +7,19 @@ use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
 
 /// What a port has counted by one moment: see [`Port::snapshot`](crate::Port::snapshot). Less an earlier one
-/// of the same port, it has the counts in between. What goes up and down (`inside`, the limits, `frames_out`)
-/// stays that of the later moment, so that the equation below is one of a snapshot, not of a difference.
+/// of the same port, it has the counts in between. What goes up and down (`inside`, `waiting`, the limits,
+/// `frames_out`) stays that of the later moment, so that the equations below are those of a snapshot, not
+/// of a difference.
 ///
 /// Packets are each in one of these, at any time:
 /// - `accepted = sent + failed + returned + inside`, of those that senders handed over;
 /// - `dropped_at_senders`, of those that senders dropped before
-///   ([`Sender::send_or_drop`](crate::Sender::send_or_drop)).
+///   ([`Sender::send_or_drop`](crate::Sender::send_or_drop));
+/// - `received` = taken by receivers + `waiting` + `received_drops`, of those that arrived. A handler has
+///   taken what is neither of the two;
+/// - `lost`, of those that were dropped before they were received.
 ///
-/// `drops` has all that were lost, by reason: those at senders, those that failed (in the discipline, in the
-/// device or behind it), and those that were lost before a receiver had them.
+/// `drops` has `dropped_at_senders`, `failed`, `received_drops` and `lost`, by reason.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,11 +46,17 @@ pub struct Snapshot {
     pub device: String,
     /// How the device works on this machine, such as `zerocopy`, where there are several ways.
     pub mode: Option<&'static str>,
-    /// Packets that the device gave, to receivers or a handler. Of several receivers: taken, waiting, and the
-    /// drops `inbox-full` and `receiver-gone`.
+    /// Packets that arrived at the device and were dropped there, or were too long: they are not in
+    /// `received`.
+    pub lost: u64,
+    /// Packets that the device gave, to receivers or a handler.
     pub received: u64,
     /// Their bytes, from the Ethernet header on.
     pub received_bytes: u64,
+    /// Of `received`, packets that wait for receivers.
+    pub waiting: u64,
+    /// Of `received`, packets that were dropped since: `inbox-full`, `receiver-gone`.
+    pub received_drops: u64,
     /// Packets that senders handed over.
     pub accepted: u64,
     /// Packets that left, less those that were lost behind the device, as it has learnt since.
@@ -118,13 +127,25 @@ impl Snapshot {
 
     /// Adds a receive queue, without the drops of its device.
     pub(crate) fn add_receiver(&mut self, queue: &RxQueue) {
-        self.received += queue.received();
+        let (received, waiting, drops) = queue.received_waiting_dropped();
+        self.received += received;
+        self.waiting += waiting;
+        self.received_drops += drops;
         self.received_bytes += queue.received_bytes();
+        self.lost += queue.too_long();
         queue.own_drops(&mut |reason, count| self.add_drops(reason, count));
         self.mode = self.mode.or(queue.device_mode());
     }
 
-    pub(crate) fn add_drops(&mut self, reason: &str, count: u64) {
+    /// Adds the drops of a device that receives.
+    pub(crate) fn add_device_drops(&mut self, drops: &[(&'static str, u64)]) {
+        for &(reason, count) in drops {
+            self.lost += count;
+            self.add_drops(reason, count);
+        }
+    }
+
+    fn add_drops(&mut self, reason: &str, count: u64) {
         if count > 0 {
             *self.drops.entry(reason.into()).or_default() += count;
         }
@@ -142,8 +163,10 @@ impl Sub for Snapshot {
         }
         drops.retain(|_, count| *count > 0);
         Self {
+            lost: less(self.lost, before.lost),
             received: less(self.received, before.received),
             received_bytes: less(self.received_bytes, before.received_bytes),
+            received_drops: less(self.received_drops, before.received_drops),
             accepted: less(self.accepted, before.accepted),
             sent: less(self.sent, before.sent),
             sent_bytes: less(self.sent_bytes, before.sent_bytes),
@@ -158,5 +181,23 @@ impl Sub for Snapshot {
             drops,
             ..self
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn difference_adds_up_unless_more_was_lost_behind_the_device_than_was_sent_since() {
+        let before = Snapshot { accepted: 100, sent: 90, failed: 4, inside: 6, ..Snapshot::default() };
+        // 20 more went in, all left, and 5 of those of before were lost behind the device.
+        let now = Snapshot { accepted: 120, sent: 111, failed: 9, ..Snapshot::default() };
+        let since = now - before.clone();
+        assert_eq!(since.accepted + before.inside, since.sent + since.failed + since.returned + since.inside);
+        // Nothing was sent since.
+        let now = Snapshot { sent: 85, failed: 9, ..before.clone() };
+        let since = now - before.clone();
+        assert_eq!((since.accepted, since.sent, since.failed), (0, 0, 5));
     }
 }

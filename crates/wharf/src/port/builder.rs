@@ -2,8 +2,6 @@
 
 mod opening;
 
-pub(super) use opening::fault;
-
 use super::recovery::Recovery;
 use super::{Host, OnGone, OnStall, Owners, Pollers, Port};
 use std::sync::Arc;
@@ -44,6 +42,7 @@ struct Common {
     small_queues: Option<Option<u32>>,
     poller: Settings,
     owners: Owners,
+    poller_cpu: Option<usize>,
     pollers: Option<Arc<Pollers>>,
     has_one_poller: bool,
     recovery: Recovery,
@@ -60,6 +59,11 @@ impl std::fmt::Debug for PortBuilder {
 }
 
 impl PortBuilder {
+    /// Returns the processor that the poller keeps to.
+    fn cpu(&self) -> Option<usize> {
+        self.common.poller_cpu.or(self.common.owners.cpu())
+    }
+
     pub(super) fn new(spec: &str, direction: Direction) -> Self {
         Self {
             spec: spec.into(),
@@ -110,7 +114,8 @@ impl PortBuilder {
         self
     }
 
-    /// Bounds the byte limit; unbounded by default: see [`wharf_core::queue::QueueBuilder::byte_limits`].
+    /// Bounds the byte limit; unbounded by default: see
+    /// [`QueueBuilder::byte_limits`](crate::queue::QueueBuilder::byte_limits).
     #[must_use]
     pub fn byte_limits(mut self, bounds: Bounds) -> Self {
         self.common.byte_limits = Some(bounds);
@@ -125,7 +130,8 @@ impl PortBuilder {
     }
 
     /// Bounds the bytes that one sender has inside, by default 212,992 at first and 1 MiB at most, however
-    /// long the discipline: see [`wharf_core::queue::QueueBuilder::small_queues`].
+    /// long the discipline: see
+    /// [`QueueBuilder::small_queues`](crate::queue::QueueBuilder::small_queues).
     #[must_use]
     pub fn small_queues(mut self, max_bytes: Option<u32>) -> Self {
         self.common.small_queues = Some(max_bytes);
@@ -159,6 +165,14 @@ impl PortBuilder {
     #[must_use]
     pub fn poller(mut self, settings: Settings) -> Self {
         self.common.poller = settings;
+        self
+    }
+
+    /// Keeps the port's poller to a processor, whichever threads run the queue: [`Owners::Poller`] names one
+    /// for itself.
+    #[must_use]
+    pub fn poller_cpu(mut self, cpu: usize) -> Self {
+        self.common.poller_cpu = Some(cpu);
         self
     }
 

@@ -4,16 +4,16 @@ use super::receiving::{self, Source};
 use super::{Host, Inner, Port, Serving};
 use atomic_waker::AtomicWaker;
 use std::future::poll_fn;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
-use std::time::Duration;
 use wharf_core::host::outlive;
 use wharf_core::pool::Audit;
 use wharf_core::queue::TxQueue;
+use wharf_core::wait::Wait;
 
 impl Port {
     /// Closes the port: senders get [`SendError::Closed`](crate::SendError::Closed). Packets inside are
-    /// sent for up to `time`, the others return to the pool; those that the device has stay with it.
+    /// sent for up to `wait`, the others return to the pool; those that the device has stay with it.
     /// Returns the holders of the pool's frames. A port that is dropped without this returns what has not
     /// left at once.
     ///
@@ -24,9 +24,9 @@ impl Port {
     /// It waits for the end of a handler that runs ([`Port::on_receive`]): a handler must not call it. It
     /// waits for up to 5 s for another thread that drops a receiver just then, or opens the device again, and
     /// has it.
-    pub fn close(&self, time: Duration) -> Audit {
+    pub fn close(&self, wait: impl Into<Wait>) -> Audit {
         if let Some(queue) = &self.inner.queue {
-            queue.shutdown(time);
+            queue.shutdown(wait);
         }
         let mut parts = self.parts();
         let source = std::mem::replace(&mut parts.source, Source::Closed);
@@ -53,24 +53,45 @@ impl Port {
     ///
     /// # Cancel safety
     /// The port is closed all the same if the future is dropped after its first poll.
-    pub async fn close_async(&self, time: Duration) -> Audit {
-        let closed = Arc::new((AtomicWaker::new(), OnceLock::new()));
-        let (port, closing) = (self.clone(), closed.clone());
-        let close = move || {
-            // A handler's drop may panic.
-            let audit = outlive(|| port.close(time)).unwrap_or_else(|| port.pool().audit());
-            _ = closing.1.set(audit);
-            closing.0.wake();
-        };
-        if std::thread::Builder::new().name("wharf-close".into()).spawn(close).is_err() {
-            return self.close(time);
-        }
-        poll_fn(move |cx| {
-            closed.0.register(cx.waker());
-            closed.1.get().map_or(Poll::Pending, |audit| Poll::Ready(Audit::clone(audit)))
-        })
-        .await
+    pub async fn close_async(&self, wait: impl Into<Wait>) -> Audit {
+        let (port, wait) = (self.clone(), wait.into());
+        // A handler's drop may panic.
+        apart(move || outlive(|| port.close(wait)).unwrap_or_else(|| port.pool().audit())).await
     }
+
+    /// Waits up to `wait` until all packets sent so far have left. Returns true if they have.
+    pub fn drain(&self, wait: impl Into<Wait>) -> bool {
+        self.inner.queue.as_ref().is_none_or(|queue| queue.drain(wait))
+    }
+
+    /// Works like [`Port::drain`], for a task: a thread of its own waits.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped at any time. The thread waits on until then, and has a handle of the port.
+    pub async fn drain_async(&self, wait: impl Into<Wait>) -> bool {
+        let (port, wait) = (self.clone(), wait.into());
+        apart(move || port.drain(wait)).await
+    }
+}
+
+/// Runs `work` on a thread of its own, and waits for it as a task.
+async fn apart<T: Send + 'static>(work: impl Fn() -> T + Send + Sync + 'static) -> T {
+    let shared = Arc::new((work, AtomicWaker::new(), Mutex::new(None)));
+    let own = shared.clone();
+    let run = move || {
+        let (work, waker, done) = &*own;
+        let value = work();
+        *wharf_mem::lock(done) = Some(value);
+        waker.wake();
+    };
+    if std::thread::Builder::new().name("wharf-close".into()).spawn(run).is_err() {
+        return (shared.0)();
+    }
+    poll_fn(move |context| {
+        shared.1.register(context.waker());
+        wharf_mem::lock(&shared.2).take().map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
 }
 
 impl Drop for Inner {

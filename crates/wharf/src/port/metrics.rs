@@ -1,8 +1,10 @@
 //! `Metrics`: one walk over all counters and gauges of a port.
 
 use super::{Inner, Port};
-use std::sync::{Arc, Mutex, Weak};
-use wharf_core::metrics::{Measured, Metric, Walk};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use wharf_core::metrics::{Measured, Metric, MetricKind, Walk};
+use wharf_core::rx::RxQueue;
 
 /// The metrics of a port: its pool, its queue with the senders, its receive queue with the device's counters, its
 /// pollers.
@@ -41,7 +43,8 @@ impl<'a> Metrics<'a> {
 
     /// Shows each metric to `see`, without a pause of the port: the caller becomes no owner, and each value is an atomic.
     /// Values are of slightly different moments; at rest they add up. Metrics of one name follow each other only within
-    /// a part, such as a sender. Label `path` is the specification's: a program that opens one twice adds a label of its own.
+    /// a part, such as a sender. Counters of receivers and pollers that are gone stay in those of their
+    /// name. Label `path` is the specification's: a program that opens one twice adds a label of its own.
     ///
     /// Counting a pool's frames reads a row per frame: some microseconds for each 4096.
     pub fn each(&self, see: &mut dyn FnMut(&Metric<'_>)) {
@@ -50,29 +53,117 @@ impl<'a> Metrics<'a> {
         let walk = &mut all.with("path", name);
         pool.measure(walk);
         queue.iter().for_each(|queue| queue.measured().measure(walk));
-        measured.each(|part| part.measure(walk));
-        pollers.counters().iter().for_each(|counters| counters.measure(walk));
+        let (gone, receivers) = self.port.receivers_and_gone();
+        let mut series = gone.with(&receivers);
+        measured.add_to(&mut series);
+        pollers.measured().add_to(&mut series);
+        series.each(name, see);
     }
 }
 
-/// The parts of a port that come and go: receive queues and pollers.
+/// Values of metrics by name and labels, whichever part they came from.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Series(BTreeMap<(&'static str, Labels), Value>);
+
+type Labels = Vec<(&'static str, String)>;
+
+#[derive(Debug, Clone)]
+struct Value {
+    help: &'static str,
+    unit: &'static str,
+    kind: MetricKind,
+    value: u64,
+}
+
+impl Series {
+    /// Puts what `show` shows into `join` with what there is.
+    fn join(&mut self, show: impl FnOnce(&mut Walk<'_>), join: fn(u64, u64) -> u64) {
+        show(&mut Walk::new(&mut |&Metric { name, help, unit, kind, labels, value }| {
+            let labels = labels.iter().map(|&(label, value)| (label, value.to_string())).collect();
+            let known = self.0.entry((name, labels)).or_insert(Value { help, unit, kind, value: 0 });
+            known.value = join(known.value, value);
+        }));
+    }
+
+    fn add(&mut self, show: impl FnOnce(&mut Walk<'_>)) {
+        self.join(show, u64::saturating_add);
+    }
+
+    fn keep_counters(&mut self) {
+        self.0.retain(|_, value| value.kind == MetricKind::Counter);
+    }
+
+    fn each(&self, path: &str, see: &mut dyn FnMut(&Metric<'_>)) {
+        for ((name, labels), Value { help, unit, kind, value }) in &self.0 {
+            let labels = labels.iter().map(|(label, value)| (*label, value.as_str()));
+            let labels: Vec<_> = [("path", path)].into_iter().chain(labels).collect();
+            see(&Metric { name, help, unit, kind: *kind, labels: &labels, value: *value });
+        }
+    }
+}
+
+/// The counters of receive queues that are gone. Those of a device go on while it has another queue.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Gone {
+    queues: Series,
+    devices: Series,
+}
+
+impl Gone {
+    pub(super) fn add(&mut self, queue: &RxQueue) {
+        self.join(queue);
+        self.queues.keep_counters();
+    }
+
+    fn join(&mut self, queue: &RxQueue) {
+        self.queues.add(|walk| queue.measure_own(walk));
+        self.devices.join(|walk| queue.measure_device(walk), u64::max);
+    }
+
+    /// Returns them with the metrics of `queues`.
+    fn with(mut self, queues: &[RxQueue]) -> Series {
+        queues.iter().for_each(|queue| self.join(queue));
+        let Self { queues: mut all, devices } = self;
+        for (series, value) in devices.0 {
+            all.0.entry(series).and_modify(|known| known.value += value.value).or_insert(value);
+        }
+        all
+    }
+}
+
+/// The counters of pollers, which come and go.
 #[derive(Debug, Default)]
-pub(super) struct Measurements(Mutex<Vec<Weak<dyn Measured>>>);
+pub(super) struct Measurements(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    parts: Vec<Arc<dyn Measured>>,
+    gone: Series,
+}
 
 impl Measurements {
     pub(super) fn add<M: Measured + 'static>(&self, part: &Arc<M>) {
-        let part: Arc<dyn Measured> = part.clone();
-        self.add_weak(Arc::downgrade(&part));
+        let known = &mut *wharf_mem::lock(&self.0);
+        known.forget();
+        known.parts.push(part.clone());
     }
 
-    pub(super) fn add_weak(&self, part: Weak<dyn Measured>) {
-        let mut parts = wharf_mem::lock(&self.0);
-        parts.retain(|part| part.strong_count() > 0);
-        parts.push(part);
+    fn add_to(&self, series: &mut Series) {
+        let known = &mut *wharf_mem::lock(&self.0);
+        known.forget();
+        for ((name, labels), value) in &known.gone.0 {
+            let known = series.0.entry((name, labels.clone())).or_insert(Value { value: 0, ..value.clone() });
+            known.value += value.value;
+        }
+        known.parts.iter().for_each(|part| series.add(|walk| part.measure(walk)));
     }
+}
 
-    fn each(&self, see: impl FnMut(Arc<dyn Measured>)) {
-        let parts = wharf_mem::lock(&self.0).clone();
-        parts.iter().filter_map(Weak::upgrade).for_each(see);
+impl Known {
+    /// Sums up those that nothing else has.
+    fn forget(&mut self) {
+        let is_gone = |part: &mut Arc<dyn Measured>| Arc::strong_count(part) == 1;
+        self.parts.extract_if(.., is_gone).for_each(|part| self.gone.add(|walk| part.measure(walk)));
+        self.gone.keep_counters();
     }
 }

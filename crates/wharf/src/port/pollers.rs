@@ -1,6 +1,7 @@
 //! `Pollers`: what polls the ports that share a poller: one thread, begun anew as their queues come and go.
 
 use super::host::{Host, Served, Serving};
+use super::metrics::Measurements;
 use std::io;
 use std::sync::{Arc, Mutex};
 use wharf_core::poller::{PollerCounters, Settings};
@@ -13,6 +14,8 @@ pub(crate) struct Pollers {
     settings: Settings,
     cpu: Option<usize>,
     state: Mutex<State>,
+    /// The counters of its threads.
+    measured: Measurements,
 }
 
 #[derive(Debug, Default)]
@@ -24,7 +27,7 @@ struct State {
 
 impl Pollers {
     pub(crate) fn new(host: Host, settings: Settings, cpu: Option<usize>) -> Arc<Self> {
-        Arc::new(Self { host, settings, cpu, state: Mutex::default() })
+        Arc::new(Self { host, settings, cpu, state: Mutex::default(), measured: Measurements::default() })
     }
 
     /// The processor that the thread is pinned to.
@@ -75,12 +78,22 @@ impl Pollers {
 
     fn start(&self, served: &[Served]) -> io::Result<Option<Serving>> {
         let is_idle = served.iter().all(|one| one.queue.is_none() && one.receiver.is_none());
-        if is_idle { Ok(None) } else { self.host.serve(self.settings, self.cpu, served).map(Some) }
+        if is_idle {
+            return Ok(None);
+        }
+        let started = self.host.serve(self.settings, self.cpu, served)?;
+        started.counters().inspect(|counters| self.measured.add(counters));
+        Ok(Some(started))
     }
 
     /// True if it serves a port.
     pub(crate) fn is_serving(&self) -> bool {
         lock(&self.state).serving.is_some()
+    }
+
+    /// The counters of all threads that there are and were.
+    pub(super) fn measured(&self) -> &Measurements {
+        &self.measured
     }
 
     /// Returns the counters of the thread, if there is one.

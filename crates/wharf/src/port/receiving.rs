@@ -75,8 +75,8 @@ impl GivingBack {
 
 /// The receive side of a port.
 pub(super) enum Source {
-    /// There is none, or a receiver has it.
-    Gone(&'static str),
+    /// There is none, or a receiver has it: the error of the port's name.
+    Gone(fn(String) -> QueueError),
     /// The port is closed.
     Closed,
     /// The queue's device.
@@ -95,15 +95,15 @@ impl Port {
     /// senders that wait run the queue themselves.
     ///
     /// # Errors
-    /// [`QueueError::Device`] if the port only sends, or its receive side is in use; [`QueueError::Closed`],
-    /// [`QueueError::Pool`].
+    /// [`QueueError::OnlySends`], [`QueueError::InUse`], [`QueueError::ReceiveEnded`],
+    /// [`QueueError::PollerReceives`]; [`QueueError::Closed`], [`QueueError::Pool`], [`QueueError::Device`],
+    /// [`QueueError::System`].
     pub fn receiver(&self) -> Result<Receiver, QueueError> {
-        let wait = self.inner.host.wait().map_err(|error| self.fault(error.to_string()))?;
+        let wait = self.inner.host.wait().map_err(|source| self.system_fault("no descriptor", source))?;
         if matches!(self.parts().source, Source::OfQueue)
             && self.inner.owners.claimants() == Claimants::Pollers
         {
-            let what = "its poller has to receive, too: take served_receiver, or owners that are senders";
-            return Err(self.fault(what));
+            return Err(QueueError::PollerReceives { device: self.name().into() });
         }
         let (pool, settings) = (&self.inner.receiving_pool, self.inner.settings);
         self.receive(User::Caller, |open| {
@@ -242,18 +242,12 @@ impl Port {
         let source = parts.take_source(self)?;
         let is_of_queue = matches!(source, Source::OfQueue);
         let mut source = Some(source);
-        let made = make(&mut |handler| self.rx_queue(source.take(), handler));
-        let (queue, made) = match made {
-            Ok(made) => made,
-            Err(error) => {
-                match source {
-                    Some(unused) => parts.source = unused,
-                    None if is_of_queue => parts.source = Source::OfQueue,
-                    None => {}
-                }
-                return Err(error);
+        let made = make(&mut |handler| self.rx_queue(&mut source, handler));
+        let (queue, made) = made.inspect_err(|_| {
+            if let Some(unused) = source {
+                parts.source = unused;
             }
-        };
+        })?;
         parts.receiving = Some(Receiving { queue: queue.clone(), user, is_of_queue });
         let before = self.restart_poller(&parts);
         drop(parts);
@@ -266,19 +260,29 @@ impl Port {
         Ok(made)
     }
 
-    fn rx_queue(&self, source: Option<Source>, handler: Handler) -> Result<RxQueue, QueueError> {
-        let queue = match (source, &self.inner.queue) {
-            (Some(Source::OfQueue), Some(queue)) => RxQueue::of(queue, handler),
-            (Some(Source::Apart(device)), queue) => {
-                RxQueue::new(device, &self.inner.receiving_pool, queue.as_slice(), handler)
+    /// Opens the queue of `source`, which stays where there is an error.
+    fn rx_queue(&self, source: &mut Option<Source>, handler: Handler) -> Result<RxQueue, QueueError> {
+        let (pool, queue) = (&self.inner.receiving_pool, &self.inner.queue);
+        let over = |device, is_attached, handler| {
+            RxQueue::over(device, is_attached, pool, queue.as_slice(), handler)
+        };
+        let opened = match (source.take(), queue) {
+            (Some(Source::OfQueue), Some(queue)) => {
+                RxQueue::of(queue, handler).map_err(|error| (error, Source::OfQueue))
             }
-            (Some(Source::Kept(device)), queue) => {
-                RxQueue::of_attached(device, &self.inner.receiving_pool, queue.as_slice(), handler)
+            (Some(Source::Apart(device)), _) => {
+                over(device, false, handler).map_err(|(error, device)| (error, Source::Apart(device)))
             }
-            _ => Err(self.fault("it only sends")),
-        }?;
+            (Some(Source::Kept(device)), _) => {
+                over(device, true, handler).map_err(|(error, device)| (error, Source::Kept(device)))
+            }
+            _ => unreachable!("a source is taken once"),
+        };
+        let queue = opened.map_err(|(error, unused)| {
+            *source = Some(unused);
+            error
+        })?;
         let queue = queue.takes_chains(self.inner.takes_chains);
-        self.inner.measured.add_weak(queue.measured());
         self.inner.monitor.watch_receiver(&queue, self.inner.queue.is_none());
         // The device would drop what comes before the receiver's first call, or before the poller's thread
         // runs.
@@ -298,7 +302,7 @@ impl Port {
         let _begun = self.inner.giving_back.begin();
         parts.source = match is_of_queue {
             true => Source::OfQueue,
-            false => Source::Gone("its receive side has ended"),
+            false => Source::Gone(|device| QueueError::ReceiveEnded { device }),
         };
         parts.leaving.push(queue.clone());
         // Without a thread, senders run the queue themselves.
@@ -329,7 +333,7 @@ impl Port {
 /// changes nothing for anyone.
 pub(super) fn close_kept(pool: &PagePool, source: Source) {
     let Source::Kept(device) = source else { return };
-    if let Ok(queue) = RxQueue::of_attached(device, pool, &[], Box::new(|_| Rest::Free)) {
+    if let Ok(queue) = RxQueue::over(device, true, pool, &[], Box::new(|_| Rest::Free)) {
         _ = queue.close();
     }
 }
@@ -339,9 +343,25 @@ impl Parts {
     pub(super) fn count_last(&mut self, queue: &RxQueue) {
         // Two close it at the same time, and the other has counted it.
         let Some(at) = self.leaving.iter().position(|one| one.is_same(queue)) else { return };
-        self.leaving.swap_remove(at);
-        self.received.add_receiver(queue);
+        self.emptying.push(self.leaving.swap_remove(at));
+        self.count_emptied();
         self.note_device_drops(Some(queue));
+    }
+
+    /// Returns the receive sides that are not counted among those that are gone. The last one has the device.
+    pub(super) fn receivers(&mut self) -> Vec<RxQueue> {
+        self.count_emptied();
+        let in_use = self.receiving.as_ref().map(|receiving| &receiving.queue);
+        self.emptying.iter().chain(&self.leaving).chain(in_use).cloned().collect()
+    }
+
+    /// Counts the receive sides of which no receiver can take packets any more.
+    fn count_emptied(&mut self) {
+        let Self { emptying, received, gone, .. } = self;
+        emptying.extract_if(.., |queue| queue.is_settled()).for_each(|queue| {
+            received.add_receiver(&queue);
+            gone.add(&queue);
+        });
     }
 
     /// Notes the drops of the device that receives, if it is not in use just now.
@@ -358,10 +378,10 @@ impl Parts {
     /// Takes the receive side for a receiver.
     fn take_source(&mut self, port: &Port) -> Result<Source, QueueError> {
         self.check_open()?;
-        match std::mem::replace(&mut self.source, Source::Gone("its receive side is in use")) {
+        match std::mem::replace(&mut self.source, Source::Gone(|device| QueueError::InUse { device })) {
             Source::Gone(why) => {
                 self.source = Source::Gone(why);
-                Err(port.fault(why))
+                Err(why(port.name().into()))
             }
             source => Ok(source),
         }

@@ -162,8 +162,55 @@ fn receiver_and_pollers_then_they_are_counted() {
         assert!(series.sum("wharf_receiver_polls", "") > 0);
         assert!(series.sum("wharf_poller_fruitful_polls", "") > 0, "{:#?}", series.0);
         drop(receiver);
-        assert_eq!(Series::of(&far_end).sum("wharf_receiver_polls", ""), 0, "its queue is gone");
+        assert_eq!(Series::of(&far_end).sum("wharf_receiver_received", ""), 32, "its queue is gone");
     }
+}
+
+/// The counters of a walk.
+fn counters(port: &Port) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    port.metrics().each(&mut |metric| {
+        if metric.kind == MetricKind::Counter {
+            all.insert(format!("{} {:?}", metric.name, metric.labels), metric.value);
+        }
+    });
+    all
+}
+
+#[test]
+fn receivers_and_pollers_that_come_and_go_then_no_counter_falls_and_none_is_gone() {
+    let port = Port::open("wire", Direction::Send).unwrap();
+    let far_end = port.far_end().unwrap();
+    let mut sender = port.sender("test").unwrap();
+    let (mut received, mut before) = (far_end.burst(64), counters(&far_end));
+    for round in 0..12 {
+        let mut receivers = match round % 3 {
+            0 => vec![far_end.receiver().unwrap()],
+            1 => vec![far_end.served_receiver().unwrap()],
+            _ => far_end.receivers(2, |_| 1).unwrap(),
+        };
+        send(&mut sender, 32);
+        let receiver = receivers.last_mut().unwrap();
+        assert!(receiver.recv(&mut received, LONG).unwrap() > 0);
+        received.clear();
+        for step in 0..3 {
+            if step == 1 {
+                receivers.clear();
+            } else if step == 2 && round == 11 {
+                far_end.close(LONG);
+            }
+            let now = counters(&far_end);
+            for (series, value) in before {
+                assert!(now.get(&series).is_some_and(|now| *now >= value), "{series} of {value}: {now:#?}");
+            }
+            before = now;
+        }
+    }
+    let sum =
+        |name| before.iter().filter(|(series, _)| series.starts_with(name)).map(|one| one.1).sum::<u64>();
+    let (taken, dropped) = (sum("wharf_receiver_taken "), sum("wharf_receiver_drops "));
+    assert_eq!(sum("wharf_receiver_received "), taken + dropped);
+    assert_eq!(far_end.snapshot().received, taken + dropped);
 }
 
 #[test]

@@ -191,6 +191,23 @@ fn errors_say_what_the_path_is() {
 }
 
 #[test]
+fn poller_of_a_port_that_only_receives_keeps_to_its_processor() {
+    let spec = "udp:127.0.0.1:0,dest=frame";
+    let port = Port::builder(spec, Direction::Receive).poller_cpu(0).build().unwrap();
+    let (told, hears) = std::sync::mpsc::channel();
+    let handler = move |_: &mut _| {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"));
+        _ = told.send(allowed.unwrap().to_string());
+        Rest::Free
+    };
+    port.on_receive(handler).unwrap();
+    let address = port.name().trim_start_matches("udp:").trim_end_matches(",dest=frame").to_string();
+    std::net::UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"hello", address).unwrap();
+    assert_eq!(hears.recv_timeout(LONG).unwrap(), "0");
+}
+
+#[test]
 fn a_device_that_sends_and_receives_is_never_deaf() {
     // Its socket is one descriptor: the poller's thread watches it in one place.
     let path = Port::open("udp:127.0.0.1:0,dest=frame", Direction::Both).unwrap();

@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use wharf::device::{AnyDevice, Device, DeviceError, Frame, Kind, Notify, Opened, Place, Region, Registry};
 use wharf::device::{Batch, Cache, RxDevice, TxDevice, delegate};
-use wharf::{Direction, Event, Port};
+use wharf::queue::{PoolError, QueueError, Rest};
+use wharf::{Direction, Event, PagePool, Port};
 use wharf_devices::null::Null;
 use wharf_testkit::threads::eventually;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Receives nothing.
-struct Silent;
+/// Receives nothing, and cannot use memory so many times.
+struct Silent(u32);
 
 impl Notify for Silent {}
 
@@ -22,7 +23,11 @@ impl Device for Silent {
     }
 
     fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
-        Ok(())
+        if self.0 == 0 {
+            return Ok(());
+        }
+        self.0 -= 1;
+        Err(DeviceError::Unsupported { device: self.name(), what: "it wants other memory".into() })
     }
 
     fn visit(&self, _see: &mut dyn FnMut(&Frame)) {}
@@ -36,7 +41,7 @@ impl RxDevice for Silent {
 
 #[test]
 fn device_with_a_receive_side_of_its_own_then_both_are_wrapped() {
-    let device = Opened { receiving: Some(Box::new(Silent)), ..Opened::tx(Null::default()) };
+    let device = Opened { receiving: Some(Box::new(Silent(0))), ..Opened::tx(Null::default()) };
     let wrapped = Arc::new(AtomicUsize::new(0));
     let wraps = wrapped.clone();
     let builder = Port::builder_over(vec![device], Direction::Both).wrap(move |device| {
@@ -45,6 +50,31 @@ fn device_with_a_receive_side_of_its_own_then_both_are_wrapped() {
     });
     drop(builder.build().unwrap());
     assert_eq!(wrapped.load(SeqCst), 11);
+}
+
+#[test]
+fn device_that_cannot_use_memory_then_the_next_receiver_has_it() {
+    let builder = |refusals| {
+        let device = Opened { receiving: Some(Box::new(Silent(refusals))), ..Opened::tx(Null::default()) };
+        Port::builder_over(vec![device], Direction::Both)
+    };
+    let port = builder(2).build().unwrap();
+    for error in [port.receiver().unwrap_err(), port.on_receive(|_| Rest::Free).unwrap_err()] {
+        assert!(error.to_string().ends_with("other memory"), "{error}");
+    }
+    drop(port.served_receiver().unwrap());
+
+    // A pool that has no cache left.
+    let pool = PagePool::builder().frames(16).build().unwrap();
+    let port = builder(0).pool(&pool).build().unwrap();
+    let mut caches: Vec<_> = std::iter::from_fn(|| pool.cache("test").ok()).collect();
+    assert!(matches!(port.receiver().unwrap_err(), QueueError::Pool(PoolError::Caches)));
+    caches.truncate(8);
+    drop(port.receiver().unwrap());
+    let _all: Vec<_> = std::iter::from_fn(|| pool.cache("test").ok()).collect();
+    assert!(matches!(port.receiver().unwrap_err(), QueueError::Pool(PoolError::Caches)), "it has its memory");
+    caches.clear();
+    drop(port.receiver().unwrap());
 }
 
 /// Sends in a mode.

@@ -2,9 +2,10 @@
 
 use std::sync::mpsc;
 use std::time::Duration;
+use wharf::metrics::Snapshot;
 use wharf::queue::Rest;
 use wharf::testing::Virtual;
-use wharf::{Direction, Port};
+use wharf::{Direction, Port, Wait};
 use wharf_testkit::threads::{eventually, within_a_minute};
 
 /// A wait that a fault alone makes this long.
@@ -27,6 +28,8 @@ fn counts_add_up_at_any_time_and_outlive_receivers_and_the_port() {
         let now = port.snapshot() - begun.clone();
         assert_eq!(now.accepted, 16 * (round + 1));
         assert_eq!(now.accepted, now.sent + now.failed + now.returned + now.inside, "{now:?}");
+        drop(receiver);
+        assert_adds_up(&far_end, arrived as u64);
     }
     drop(sender);
     let half = port.snapshot();
@@ -40,6 +43,57 @@ fn counts_add_up_at_any_time_and_outlive_receivers_and_the_port() {
     // What a receiver had not taken when it went was its own.
     assert!(far.received >= arrived as u64 && far.received <= end.sent, "{far:?} of {end:?}");
     assert_eq!(far.received_bytes, far.received * 100);
+}
+
+/// Asserts that both sides add up, `taken` packets having been taken by receivers.
+fn assert_adds_up(port: &Port, taken: u64) -> Snapshot {
+    let now = port.snapshot();
+    assert_eq!(now.received, taken + now.waiting + now.received_drops, "{now:?}");
+    assert_eq!(now.accepted, now.sent + now.failed + now.returned + now.inside, "{now:?}");
+    let drops = now.dropped_at_senders + now.failed + now.lost + now.received_drops;
+    assert_eq!(now.drops.values().sum::<u64>(), drops, "{now:?}");
+    now
+}
+
+#[test]
+fn receive_side_adds_up_while_receivers_come_and_go_and_once_the_port_is_closed() {
+    let time = Virtual::new();
+    let port = time.port("wire").unwrap();
+    let far_end = port.far_end().unwrap();
+    let mut sender = port.sender("test").unwrap();
+    let (mut burst, mut received, mut taken) = (sender.burst(64), far_end.burst(16), 0);
+    let mut receivers = far_end.receivers(2, |bytes| bytes[0].into()).unwrap();
+    for round in 0..119 {
+        sender.fill(&mut burst, 8, 60, LONG).unwrap();
+        burst.iter_mut().enumerate().for_each(|(at, packet)| packet[0] = at as u8);
+        _ = sender.send(&mut burst, LONG).unwrap();
+        time.run(Duration::from_millis(1));
+        if round < 60 {
+            taken += receivers[1].recv(&mut received, Wait::Never).unwrap() as u64;
+            received.clear();
+        } else if round == 60 {
+            receivers.truncate(1);
+        }
+        assert_adds_up(&far_end, taken);
+    }
+    // The far end takes no chains.
+    let mut chain = sender.packet(1000, LONG).unwrap();
+    chain.append(sender.packet(1000, LONG).unwrap()).unwrap();
+    _ = sender.send_packet(chain, LONG).unwrap();
+    time.run(Duration::from_millis(1));
+    let now = assert_adds_up(&far_end, taken);
+    assert_eq!((now.lost, now.waiting, now.drops.get("too-long")), (1, 256, Some(&1)), "{now:?}");
+    assert!(now.drops["inbox-full"] > 0 && now.drops["receiver-gone"] > 0, "{now:?}");
+    far_end.close(LONG);
+    assert_eq!(assert_adds_up(&far_end, taken).waiting, 256);
+    taken += receivers[0].recv(&mut received, Wait::Never).unwrap() as u64;
+    assert_eq!(assert_adds_up(&far_end, taken).waiting, 240);
+    drop(receivers);
+    let end = assert_adds_up(&far_end, taken);
+    assert_eq!((end.waiting, end.received), (0, 119 * 8));
+    drop(sender);
+    port.close(LONG);
+    assert_adds_up(&port, 0);
 }
 
 #[test]
@@ -69,6 +123,7 @@ fn task_closes_a_port_and_has_its_audit() {
     _ = sender.send_packet(packet, LONG).unwrap();
     drop(sender);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert!(runtime.block_on(port.drain_async(Wait::Forever)) && port.drain(Wait::Never));
     assert_eq!(runtime.block_on(port.close_async(LONG)).out(), 0);
     assert_eq!(port.snapshot().sent, 1);
 }

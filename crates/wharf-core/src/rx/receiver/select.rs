@@ -14,7 +14,8 @@ const NAP_NS: u64 = 100_000;
 /// packets has its turn.
 ///
 /// Their packets are of one pool, that of `into`. Receivers that a poller's thread serves wake the caller
-/// at once. Others are polled in turn, every 100 µs.
+/// at once. Others are polled in turn, every 100 µs. An error names its device, and the next call goes on
+/// with the others.
 ///
 /// # Errors
 /// [`RecvError::Closed`] once no packet will come from any of them, and the other errors of
@@ -71,7 +72,10 @@ fn poll_each(receivers: &mut [Receiver], into: &mut Burst) -> Result<Option<(usi
                 return Ok(Some((at, packets)));
             }
             Err(RecvError::Closed) => ended += 1,
-            Err(error) => return Err(error),
+            Err(error) => {
+                receivers[at].turn = turn + 1;
+                return Err(error);
+            }
         }
     }
     if ended == count { Err(RecvError::Closed) } else { Ok(None) }

@@ -102,6 +102,7 @@ impl QueueBuilder {
     }
 
     /// Sets the bounds of one ownership; 128 packets and one jiffy by default.
+    #[doc(hidden)]
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.setup.policy = policy;

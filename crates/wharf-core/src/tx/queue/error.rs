@@ -14,6 +14,68 @@ pub enum QueueError {
     /// See [`DeviceError`].
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// It only receives: there is no transmit queue.
+    #[error("{device}: it only receives")]
+    OnlyReceives {
+        /// Name of the device.
+        device: String,
+    },
+    /// It only sends, or was opened to send.
+    #[error("{device}: {what}")]
+    OnlySends {
+        /// Name of the device.
+        device: String,
+        /// Which of both.
+        what: &'static str,
+    },
+    /// A receiver or a handler has the receive side, until it goes.
+    #[error("{device}: its receive side is in use")]
+    InUse {
+        /// Name of the device.
+        device: String,
+    },
+    /// The receive side is of no use any more: its device or its handler has ended.
+    #[error("{device}: its receive side has ended")]
+    ReceiveEnded {
+        /// Name of the device.
+        device: String,
+    },
+    /// A receiver that polls in its own calls, of a device whose poller must poll it for the senders.
+    #[error("{device}: its poller has to receive, too: take served_receiver, or owners that are senders")]
+    PollerReceives {
+        /// Name of the device.
+        device: String,
+    },
+    /// The device has no other end in this process, or it was taken already.
+    #[error("{device}: its other end is not in this process")]
+    NoFarEnd {
+        /// Name of the device.
+        device: String,
+    },
+    /// The device has no place to be opened from again, or is not to be.
+    #[error("{device}: it cannot be opened again")]
+    CannotReopen {
+        /// Name of the device.
+        device: String,
+    },
+    /// The system gives no descriptor, or no thread.
+    #[error("{device}: {what}: {source}")]
+    System {
+        /// Name of the device.
+        device: String,
+        /// What it does not give.
+        what: &'static str,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// Settings that cannot be, or not together.
+    #[error("{device}: {what}")]
+    Misuse {
+        /// Name of the device.
+        device: String,
+        /// The settings, and what is to be called in their place.
+        what: String,
+    },
     /// A setting is out of its bounds.
     #[error("{setting} of {value} cannot be: {why}")]
     Setting {

@@ -6,8 +6,8 @@ use super::{Ready, SendError, SendNow, Sender, Sent, ready};
 use crate::pool::{Burst, Packet, PagePool, PoolError};
 use crate::sg_writer::Memory;
 use crate::tx::queue::QueueError;
-use crate::tx::queue::waiters::Need;
 use crate::wait::{Deadline, Wait};
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use wharf_mem::{Batch, Frame};
@@ -44,6 +44,15 @@ impl Drop for Sorted<'_> {
         for packets in self.spread.staged.iter_mut().filter(|packets| !packets.is_empty()) {
             self.burst.batch_mut().append(packets.batch_mut(), usize::MAX);
         }
+    }
+}
+
+/// The places of a spread among the waiters of its queues. Dropping it gives them up.
+struct Places<'a>(&'a mut Spread);
+
+impl Drop for Places<'_> {
+    fn drop(&mut self) {
+        self.0.senders.iter_mut().for_each(|sender| sender.ready_wait = None);
     }
 }
 
@@ -135,13 +144,14 @@ impl Spread {
     }
 
     /// Sends the packets of `burst`, each by the queue of its flow, and waits for room, for one time in
-    /// all. Packets that are left stay in the burst, each flow in order.
+    /// all: a queue that has none holds up no packet of another. Packets that are left stay in the burst,
+    /// each flow in order.
     ///
     /// # Errors
     /// The errors of [`Sender::send`].
     pub fn send(&mut self, burst: &mut Burst, wait: impl Into<Wait>) -> Result<Sent, SendError> {
         let deadline = self.started(wait);
-        self.each(burst, |by, packets| by.send_by(packets, || deadline))
+        self.send_until(burst, deadline)
     }
 
     /// Works like [`Spread::send`], and waits as a task until all packets are sent.
@@ -152,11 +162,11 @@ impl Spread {
     /// # Errors
     /// The errors of [`Sender::send`].
     pub async fn send_async(&mut self, burst: &mut Burst) -> Result<Sent, SendError> {
-        let (mut sorted, mut sum) = (self.sort(burst)?, Sent::default());
-        for (by, packets) in sorted.queues() {
-            sum += by.send_async(packets).await?;
+        let (places, accepted) = (Places(self), burst.len());
+        while !burst.is_empty() {
+            _ = poll_fn(|context| places.0.poll_send(context, burst)).await?;
         }
-        Ok(sum)
+        Ok(Sent { accepted, ..Sent::default() })
     }
 
     /// Works like [`Sender::send_or_drop`], each packet by the queue of its flow, for one time in all.
@@ -165,7 +175,17 @@ impl Spread {
     /// The errors of [`Sender::send_or_drop`].
     pub fn send_or_drop(&mut self, burst: &mut Burst, wait: impl Into<Wait>) -> Result<Sent, SendError> {
         let deadline = self.started(wait);
-        self.each(burst, |by, packets| by.send_or_drop_by(packets, deadline))
+        let mut sum = Sent::default();
+        if !deadline.is_never() {
+            self.waive(true);
+            let sent = self.send_until(burst, deadline);
+            self.waive(false);
+            sum.accepted = sent?.accepted;
+        }
+        if !burst.is_empty() {
+            sum += self.each(burst, |by, packets| by.send_or_drop_by(packets, deadline))?;
+        }
+        Ok(sum)
     }
 
     /// True if every queue is ready: see [`Sender::is_ready`].
@@ -232,7 +252,7 @@ impl Spread {
     /// The errors of [`Sender::wait_for_memory`].
     #[doc(hidden)]
     pub fn wait_for_memory(&mut self, wait: impl Into<Wait>) -> Result<bool, SendError> {
-        wait::wait(&mut self.senders, Need::Memory, Deadline::Of(wait.into()))
+        wait::wait_for_memory(&mut self.senders, Deadline::Of(wait.into()))
     }
 
     /// Returns the number of packets sent by all queues.
@@ -253,6 +273,42 @@ impl Spread {
 
     fn started(&self, wait: impl Into<Wait>) -> Deadline {
         Deadline::Of(wait.into()).started(&*self.senders[0].shared.setup().clock)
+    }
+
+    /// Sends what there is room for by all queues, then waits for room of any.
+    fn send_until(&mut self, burst: &mut Burst, deadline: Deadline) -> Result<Sent, SendError> {
+        let sent = self.each(burst, |by, packets| by.send_by(packets, || Deadline::Of(Wait::Never)))?;
+        if sent.left > 0 && !deadline.is_never() { self.send_rest(burst, sent, deadline) } else { Ok(sent) }
+    }
+
+    #[cold]
+    fn send_rest(&mut self, burst: &mut Burst, sent: Sent, deadline: Deadline) -> Result<Sent, SendError> {
+        let mut sorted = self.sort(burst)?;
+        loop {
+            let mut needs = Vec::new();
+            for (by, packets) in sorted.queues() {
+                let batch = packets.batch_mut();
+                while let Some(need) = by.need(batch) {
+                    if !by.spin(need) || !by.transmit_some(batch)? {
+                        needs.push((by, need));
+                        break;
+                    }
+                }
+            }
+            if needs.is_empty() || !wait::wait(&mut needs, deadline)? {
+                break;
+            }
+            for (by, packets) in sorted.queues() {
+                by.transmit_served(packets.batch_mut())?;
+            }
+        }
+        let left = sorted.queues().map(|(_, packets)| packets.len()).sum();
+        Ok(Sent { accepted: sent.accepted + sent.left - left, left, ..sent })
+    }
+
+    /// Sets whether the small-queue limit of the senders does not count.
+    fn waive(&mut self, is_waived: bool) {
+        self.senders.iter_mut().for_each(|sender| sender.credit.waive(is_waived));
     }
 
     /// Sorts the packets by queue, in order within each.

@@ -31,24 +31,18 @@ pub(super) struct TaskWait {
     pub(super) need: Need,
 }
 
-fn register(senders: &mut [Sender], need: Need, wake: &Arc<dyn Wake>) -> Vec<Watch> {
-    senders.iter_mut().map(|sender| sender.register(need, wake.clone())).collect()
-}
-
-fn look(senders: &mut [Sender], watches: &mut [Watch]) -> Option<Result<(), SendError>> {
-    senders.iter_mut().zip(watches).find_map(|(sender, watch)| sender.look(watch))
-}
-
-/// Registers, and sleeps as a thread until a sender is served, or the first one is cancelled. False if the
-/// deadline has passed.
+/// Registers, and sleeps as a thread until the need of a sender is met, or the first one is cancelled.
+/// False if the deadline has passed.
 #[cold]
-pub(super) fn wait(senders: &mut [Sender], need: Need, deadline: Deadline) -> Result<bool, SendError> {
-    let shared = senders[0].shared.clone();
+pub(super) fn wait(needs: &mut [(&mut Sender, Need)], deadline: Deadline) -> Result<bool, SendError> {
+    let shared = needs[0].0.shared.clone();
     let (wake, deadline) = (shared.setup().park.waker(), deadline.started(&*shared.setup().clock));
-    let waiting = senders[0].cancel.as_ref().map(|cancel| cancel.enter(&wake));
-    let mut watches = register(senders, need, &wake);
+    let waiting = needs[0].0.cancel.as_ref().map(|cancel| cancel.enter(&wake));
+    let register = |(sender, need): &mut (&mut Sender, Need)| sender.register(*need, wake.clone());
+    let mut watches: Vec<_> = needs.iter_mut().map(register).collect();
     loop {
-        if let Some(seen) = look(senders, &mut watches) {
+        let mut looks = needs.iter_mut().zip(&mut watches);
+        if let Some(seen) = looks.find_map(|((sender, _), watch)| sender.look(watch)) {
             return seen.map(|()| true);
         }
         if waiting.as_ref().is_some_and(|waiting| waiting.is_cancelled()) {
@@ -58,9 +52,14 @@ pub(super) fn wait(senders: &mut [Sender], need: Need, deadline: Deadline) -> Re
         if left_ns == 0 {
             return Ok(false);
         }
-        let naps_ns = senders.iter().zip(&watches).map(|(sender, watch)| sender.nap_ns(watch));
+        let naps_ns = needs.iter().zip(&watches).map(|((sender, _), watch)| sender.nap_ns(watch));
         shared.setup().park.park(naps_ns.fold(left_ns, u64::min));
     }
+}
+
+/// Works like [`wait`], for memory of any of `senders`.
+pub(super) fn wait_for_memory(senders: &mut [Sender], deadline: Deadline) -> Result<bool, SendError> {
+    wait(&mut senders.iter_mut().map(|sender| (sender, Need::Memory)).collect::<Vec<_>>(), deadline)
 }
 
 /// Waits as a task until a sender is served. The future may be dropped at any time: the places go to the next ones.
@@ -78,10 +77,12 @@ pub(super) fn poll_wait(
         wake.set(context.waker());
         let woken: Arc<dyn Wake> = wake.clone();
         let cancel = senders[0].cancel.as_ref().map(|cancel| cancel.enter(&woken));
-        TaskWait { watches: register(senders, need, &woken), wake, cancel, need }
+        let watches = senders.iter_mut().map(|sender| sender.register(need, woken.clone())).collect();
+        TaskWait { watches, wake, cancel, need }
     });
     wake.set(context.waker());
-    if let Some(seen) = look(senders, watches) {
+    let mut looks = senders.iter_mut().zip(watches);
+    if let Some(seen) = looks.find_map(|(sender, watch)| sender.look(watch)) {
         *wait = None;
         return Poll::Ready(seen);
     }
@@ -135,7 +136,7 @@ pub(super) fn fill_by(
             return Ok(0);
         }
         deadline = deadline.started(&*senders[0].shared.setup().clock);
-        if !wait(senders, Need::Memory, deadline)? {
+        if !wait_for_memory(senders, deadline)? {
             let missing = what.count.min(burst.batch_mut().room());
             senders[what.first].counters.memory_drops.add(missing as u64);
             return Ok(0);

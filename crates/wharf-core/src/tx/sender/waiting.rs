@@ -13,7 +13,6 @@ use crate::tx::queue::QdiscRun;
 use crate::tx::queue::waiters::{Need, has_reached};
 use crate::tx::small_queue::{Credit, QueueProgress, device_limit_bytes};
 use crate::wait::Deadline;
-use std::slice::from_mut;
 use std::sync::Arc;
 use wharf_mem::word::{RUNNING, WAIT};
 use wharf_mem::{Batch, Published};
@@ -41,12 +40,14 @@ impl Sender {
 
     /// Registers for a wake-up, in turn, once there is room for packets of `band`, for `frames` of them if possible;
     /// then call [`Sender::look`]. For poll loops, whose `wake` writes to a file descriptor.
+    #[doc(hidden)]
     pub fn watch(&mut self, band: u8, frames: usize, wake: Arc<dyn Wake>) -> Watch {
         let need = self.held().unwrap_or(Need::Space { band, frames });
         self.register(need, wake)
     }
 
     /// Works like [`Sender::watch`], for free memory.
+    #[doc(hidden)]
     pub fn watch_memory(&mut self, wake: Arc<dyn Wake>) -> Watch {
         self.register(Need::Memory, wake)
     }
@@ -78,6 +79,7 @@ impl Sender {
     ///
     /// # Errors
     /// [`SendError::Closed`], [`SendError::Ended`].
+    #[doc(hidden)]
     pub fn look(&mut self, watch: &mut Watch) -> Option<Result<(), SendError>> {
         let seen = loop {
             if let Some(seen) = self.look_once(watch) {
@@ -184,7 +186,7 @@ impl Sender {
                 continue;
             }
             let (began_ns, gone) = (self.shared.setup().clock.now_ns(), self.shared.counters().gone());
-            if !wait::wait(from_mut(self), need, deadline)? {
+            if !wait::wait(&mut [(self, need)], deadline)? {
                 return Ok(());
             }
             self.learn_from_sleep(began_ns, gone);

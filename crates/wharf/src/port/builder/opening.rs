@@ -30,7 +30,7 @@ impl PortBuilder {
     fn queues(&self, count: u32) -> Result<Queues, QueueError> {
         let (spec, queues) = (self.parse()?, Queues { count, ..Queues::default() });
         if count == 0 || count > 1 && spec.kind().queues == QueueLayout::One {
-            return Err(fault(&self.spec, format!("it cannot have {count} queues")));
+            return Err(misuse(&self.spec, format!("it cannot have {count} queues")));
         }
         Ok(Queues { pool_shared_by: spec.devices(queues) as u32, ..queues })
     }
@@ -70,7 +70,7 @@ impl PortBuilder {
                 let name = self.name.take().unwrap_or_else(|| opened.device.name());
                 self.build_over(name, opened)
             }
-            _ => Err(fault(&self.spec, "several queues are several ports: call build_queues")),
+            _ => Err(misuse(&self.spec, "several queues are several ports: call build_queues")),
         }
     }
 
@@ -113,7 +113,7 @@ impl PortBuilder {
         mut self, count: u32, mut each: impl FnMut(Self, usize) -> Self,
     ) -> Result<Vec<Port>, QueueError> {
         if self.qdisc.is_some() {
-            return Err(fault(&self.spec, "each queue has a qdisc of its own"));
+            return Err(misuse(&self.spec, "each queue has a qdisc of its own"));
         }
         if self.opened.is_empty() {
             self.opened(self.queues(count)?)?;
@@ -157,7 +157,7 @@ impl PortBuilder {
 
     fn new_pollers(&self) -> Arc<Pollers> {
         let settings = self.common.host.settings(self.common.owners.settings(self.common.poller));
-        Pollers::new(self.common.host.clone(), settings, self.common.owners.cpu())
+        Pollers::new(self.common.host.clone(), settings, self.cpu())
     }
 
     pub(crate) fn wrapped(&mut self, opened: Opened) -> Result<Opened, QueueError> {
@@ -174,13 +174,17 @@ impl PortBuilder {
         }
         let spec = self.parse()?;
         if self.direction == Direction::Both && !spec.kind().can.both {
-            return Err(fault(&self.spec, "it cannot send and receive at once"));
+            let what = "it cannot send and receive at once".into();
+            return Err(DeviceError::Unsupported { device: self.spec.clone(), what }.into());
         }
         let mut opened = self.common.host.open(&spec, self.direction, queues)?;
         let Recovery { on_gone, on_stall, .. } = self.common.recovery;
         if on_gone != OnGone::Fail || on_stall == OnStall::Reset {
             let around = Reopener::around(&spec, self.direction, queues, on_gone, &mut opened);
-            let fault = |error| fault(&self.spec, format!("no descriptor: {error}"));
+            let fault = |source| {
+                let (device, what) = (self.spec.clone(), "no descriptor");
+                QueueError::System { device, what, source }
+            };
             self.common.recovery.reopener = around.map_err(fault)?;
         }
         self.opened = opened;
@@ -200,7 +204,7 @@ impl PortBuilder {
                 match spec.options().text(key) {
                     None => Ok(parse(&format!("{},{key}={value}", self.spec))?),
                     Some(given) if given == value => Ok(spec),
-                    Some(given) => Err(fault(
+                    Some(given) => Err(misuse(
                         &self.spec,
                         format!(
                             "{key}={given} brings super-packets, as chains: call \
@@ -225,8 +229,8 @@ impl PortBuilder {
     fn build_over(mut self, name: String, opened: Opened) -> Result<Port, QueueError> {
         let Common { owners, poller: settings, takes_chains, is_far_end, .. } = self.common;
         let (host, direction) = (self.common.host.clone(), self.direction);
-        if let Some(cpu) = owners.cpu().filter(|cpu| !wharf_devices::host::processors().contains(cpu)) {
-            return Err(fault(&name, format!("no processor {cpu} for this process")));
+        if let Some(cpu) = self.cpu().filter(|cpu| !wharf_devices::host::processors().contains(cpu)) {
+            return Err(misuse(&name, format!("no processor {cpu} for this process")));
         }
         let pool = match &self.common.pool {
             Some(pool) => pool.clone(),
@@ -238,7 +242,10 @@ impl PortBuilder {
         let Opened { device, receiving, far_end, .. } = opened;
         let (queue, source) = match direction {
             Direction::Receive => (None, Source::Apart(receiving.map_or_else(|| device.into_rx(), Ok)?)),
-            Direction::Send => (Some(self.queue(&pool, device)?), Source::Gone("it was opened to send")),
+            Direction::Send => (
+                Some(self.queue(&pool, device)?),
+                Source::Gone(|device| QueueError::OnlySends { device, what: "it was opened to send" }),
+            ),
             Direction::Both => {
                 (Some(self.queue(&pool, device)?), receiving.map_or(Source::OfQueue, Source::Apart))
             }
@@ -293,6 +300,6 @@ impl PortBuilder {
     }
 }
 
-pub(in crate::port) fn fault(name: &str, what: impl Into<String>) -> QueueError {
-    DeviceError::Unsupported { device: name.into(), what: what.into() }.into()
+fn misuse(name: &str, what: impl Into<String>) -> QueueError {
+    QueueError::Misuse { device: name.into(), what: what.into() }
 }
