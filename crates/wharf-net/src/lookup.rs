@@ -29,7 +29,15 @@ pub(crate) struct Path {
 impl Snapshot {
     /// Returns where a packet has to go next, or why it cannot go anywhere.
     pub(crate) fn lookup(&self, query: &Query) -> Result<Hop, NoHop> {
-        self.look_within(query, TUNNELS_MAX)
+        let found = self.look_within(query, TUNNELS_MAX);
+        let by_source = found.is_err() && query.is_v6() && query.source().is_none() && query.input == 0;
+        if by_source && self.rules[1].iter().any(|rule| rule.from.is_some()) {
+            // IPv6 chooses a source without a route then, and asks again (`ip6_dst_lookup_tail`).
+            let vrf = self.vrf_of(query.output).map_or(0, |(vrf, _)| vrf);
+            let source = self.address_v6(vrf, query.destination());
+            return source.map_or(found, |source| self.look_within(&query.from(source), TUNNELS_MAX));
+        }
+        found
     }
 
     /// Looks up, through at most so many tunnels in each other.
@@ -37,6 +45,7 @@ impl Snapshot {
         let path = match self.without_rules(query) {
             Some(interface) => Self::on_link(interface),
             None => match self.by_rules(query) {
+                Err(none @ NoHop::Unsupported(_)) => return Err(none),
                 Err(none) if query.output != 0 && !query.is_v6() => {
                     let is_plain = query.destination().is_multicast() || self.vrf_of(query.output).is_none();
                     is_plain.then(|| Self::on_link(query.output)).ok_or(none)?
@@ -158,7 +167,7 @@ impl Snapshot {
     /// destination is on its link.
     fn on_link(interface: u32) -> Path {
         let hop = RouteHop { interface, gateway: None, weight: 1, is_encapsulated: false };
-        let metrics = Metrics { mtu_bytes: None, source: None };
+        let metrics = Metrics::default();
         Path {
             kind: RouteKind::Unicast,
             scope: SCOPE_LINK,
@@ -192,9 +201,14 @@ impl Snapshot {
         })
     }
 
-    /// Broadcasts, and groups by a route for more than groups, go to the link itself (`__mkroute_output`).
+    /// Broadcasts, and groups by a route for more than groups, go to the link itself (`__mkroute_output`), and
+    /// so does what has an address of this host for a gateway.
     fn without_gateway(&self, query: &Query, mut path: Path) -> Path {
         let IpAddr::V4(to) = query.destination() else { return path };
+        if self.is_own_gateway(&path.hop) {
+            path.metrics.source = self.source(query, &path);
+            path.hop.gateway = None;
+        }
         if to.is_broadcast() {
             path.kind = RouteKind::Broadcast;
         } else if to.is_multicast() {
@@ -259,7 +273,9 @@ impl Snapshot {
 
 fn mtu_of(link: &Link, query: &Query, metrics: &Metrics) -> u32 {
     let of_link = if query.is_v6() { link.mtu_v6_bytes.min(link.mtu_bytes) } else { link.mtu_bytes };
-    metrics.mtu_bytes.unwrap_or(of_link).min(MTU_BYTES_MAX)
+    // IPv6 forwards by the interface's, unless the route's is locked (`ip6_dst_mtu_maybe_forward`).
+    let counts = !query.is_v6() || query.input == 0 || metrics.is_mtu_locked;
+    metrics.mtu_bytes.filter(|_| counts).unwrap_or(of_link).min(MTU_BYTES_MAX)
 }
 
 /// Returns the MAC of a group (RFC 1112, RFC 2464).

@@ -4,6 +4,7 @@
 use crate::kernel::{Route, RouteMessage};
 use crate::prefixes::{Found, Key, Prefixes, VALUES_MAX};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The routes of a prefix, in the order in which the kernel tries them.
@@ -89,6 +90,11 @@ impl<K: Key> Editor<K> {
     /// Makes lookups faster after a dump.
     pub(crate) fn compact(&mut self) {
         self.routes.tables.iter_mut().for_each(|(_, prefixes)| prefixes.compact());
+    }
+
+    /// True if a route names this source.
+    pub(crate) fn has_source(&self, source: IpAddr) -> bool {
+        self.ids.keys().flat_map(|entry| entry.iter()).any(|route| route.metrics.source == Some(source))
     }
 
     /// Takes a route in. `first` is the prefix's address.

@@ -85,10 +85,16 @@ impl Snapshot {
     pub(crate) fn is_shared(&self, step: &Step, query: &Query) -> bool {
         let routes = if step.is_v6 { self.v6.of(step.found) } else { self.v4.of(step.found) };
         let [route] = routes else { return false };
-        let has_source = !step.is_v6 || query.source().is_some() || route.metrics.source.is_some();
+        // A route out of a VRF has another source than the one that it says.
+        let says_source = route.metrics.source.is_some() && query.output == 0;
+        let has_source = !step.is_v6 || query.source().is_some() || says_source;
         let is_plain = route.kind == RouteKind::Unicast && route.object == 0 && route.tos == 0;
-        let by_gateway =
-            matches!(route.hops.all(), [hop] if hop.gateway.is_some() && self.can_use(hop, query));
+        // Instead of a router that does not answer, each prefix has another way.
+        let leads = |hop: &RouteHop| {
+            let is_lost = step.is_v6 && self.is_lost(hop);
+            hop.gateway.is_some() && self.can_use(hop, query) && !is_lost && !self.is_own_gateway(hop)
+        };
+        let by_gateway = matches!(route.hops.all(), [hop] if leads(hop));
         let is_steady = || !self.spreads(route.hops.all()[0].interface, LAYERS_MAX);
         has_source && is_plain && by_gateway && self.exceptions.is_empty() && is_steady()
     }
@@ -143,12 +149,16 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// IPv6 takes, of the routes with the least metric that can be used, the first of the best score
-    /// (`find_rr_leaf`).
+    /// IPv6 takes, of the routes with the least metric, the first of the best score; if none of them can be
+    /// used, of all others (`find_rr_leaf`). An object that drops comes before all.
     fn best_v6(&self, routes: &[Route], query: &Query, is_strict: bool) -> Choice {
-        for equals in routes.chunk_by(|one, other| one.priority == other.priority) {
-            let scored =
-                equals.iter().filter_map(|route| Some((route, self.score(route, query, is_strict)?)));
+        let equals = routes.iter().take_while(|route| route.priority == routes[0].priority).count();
+        let (equals, others) = routes.split_at(equals);
+        for some in [equals, others] {
+            if some.iter().any(|route| route.object != 0 && self.kind_of(route) == RouteKind::Blackhole) {
+                return Err(NoHop::Blackhole);
+            }
+            let scored = some.iter().filter_map(|route| Some((route, self.score(route, query, is_strict)?)));
             let best = scored.reduce(|best, next| if next.1 > best.1 { next } else { best });
             if let Some((route, _)) = best {
                 let chosen = self.chosen(route, query, Family::V6 { is_strict })?;
@@ -162,35 +172,34 @@ impl Snapshot {
 
     /// `rt6_score_route`, for a socket that is bound to its interface: what routers say of themselves counts.
     fn score(&self, route: &Route, query: &Query, is_strict: bool) -> Option<u8> {
-        if is_error(route.kind) {
-            // It leads to the loopback interface.
-            return (query.output == 0).then_some(2);
-        }
         let preference = match route.preference {
             1 => 2,
             3 => 0,
             _ => 1,
         };
+        if is_error(self.kind_of(route)) {
+            // It leads to the loopback interface. A VRF is no wish for an interface.
+            return (query.output == 0 || self.is_vrf(query.output)).then_some(2 + preference * 4);
+        }
         let usable = self
-            .candidates(route, false)
+            .candidates(route)
             .filter(|hop| self.can_use(hop, query) && !(is_strict && self.is_lost(hop)));
         usable.map(|_| 2 + preference * 4).next()
     }
 
     /// Returns what a route gives. `None`: no next hop of it can be used.
     fn chosen(&self, route: &Route, query: &Query, family: Family) -> Choice {
-        let object = self.objects.get(&route.object);
-        match route.kind {
+        let kind = self.kind_of(route);
+        match kind {
             RouteKind::Throw => return Ok(Some(Chosen::Throw)),
             RouteKind::Unreachable => return Err(NoHop::Unreachable),
             RouteKind::Prohibit => return Err(NoHop::Prohibited),
             RouteKind::Blackhole => return Err(NoHop::Blackhole),
-            _ if object == Some(&Object::Blackhole) => return Err(NoHop::Blackhole),
             _ => {}
         }
         let hop = match (&route.object, route.hops.all()) {
             // IPv4's own addresses stay while their interface is down.
-            (0, [hop]) if route.kind == RouteKind::Local => Some(*hop).filter(|hop| self.fits(hop, query)),
+            (0, [hop]) if kind == RouteKind::Local => Some(*hop).filter(|hop| self.fits(hop, query)),
             (0, [hop]) => Some(*hop).filter(|hop| self.can_use(hop, query)),
             _ => self.pick(route, query, family),
         };
@@ -198,18 +207,25 @@ impl Snapshot {
             Why { protocol: route.protocol, metric: route.priority, object: route.object, ..Why::default() };
         Ok(hop.map(|hop| {
             // IPv6 chooses the source for the first of a group, whichever is taken.
-            let first =
-                self.candidates(route, false).next().filter(|_| family != Family::V4 && route.object != 0);
+            let first = self.candidates(route).next().filter(|_| family != Family::V4 && route.object != 0);
             let source_of = first.unwrap_or(hop).interface;
-            Chosen::Path(Path {
-                kind: route.kind,
-                scope: route.scope,
-                metrics: route.metrics,
-                hop,
-                source_of,
-                why,
-            })
+            Chosen::Path(Path { kind, scope: route.scope, metrics: route.metrics, hop, source_of, why })
         }))
+    }
+
+    /// Returns the kind of a route. Of one with a nexthop object the object says whether it drops: a change of
+    /// the object need not bring an event of the route (`nexthop_compat_mode`).
+    fn kind_of(&self, route: &Route) -> RouteKind {
+        let object = match self.objects.get(&route.object) {
+            Some(_) if route.object == 0 => None,
+            Some(Object::Group(ids)) if ids.len() == 1 => self.objects.get(&ids[0].0),
+            object => object,
+        };
+        match (object, route.kind) {
+            (Some(Object::Blackhole), _) => RouteKind::Blackhole,
+            (Some(_), RouteKind::Blackhole) => RouteKind::Unicast,
+            (_, kind) => kind,
+        }
     }
 
     fn can_use(&self, hop: &RouteHop, query: &Query) -> bool {
@@ -225,7 +241,7 @@ impl Snapshot {
         self.links.get(&hop.interface).is_some_and(|link| link.is_up())
     }
 
-    fn is_vrf(&self, interface: u32) -> bool {
+    pub(crate) fn is_vrf(&self, interface: u32) -> bool {
         self.vrf_of(interface).is_some_and(|(vrf, _)| vrf == interface)
     }
 
@@ -239,9 +255,8 @@ impl Snapshot {
         neighbour.is_some_and(|neighbour| neighbour.state & FAILED != 0)
     }
 
-    /// Yields the next hops of a route that are alive. Of a group of objects, `good` ones have no neighbour
-    /// that failed to answer.
-    fn candidates<'a>(&'a self, route: &'a Route, good: bool) -> impl Iterator<Item = RouteHop> + 'a {
+    /// Yields the next hops of a route that are alive.
+    fn candidates<'a>(&'a self, route: &'a Route) -> impl Iterator<Item = RouteHop> + 'a {
         let (ids, hops): (&[(u32, u16)], &[RouteHop]) = match self.objects.get(&route.object) {
             _ if route.object == 0 => (&[], route.hops.all()),
             Some(Object::Group(ids)) => (ids, &[]),
@@ -252,9 +267,7 @@ impl Snapshot {
             Some(Object::Hop(hop)) => Some(RouteHop { weight: *weight, ..*hop }),
             _ => None,
         });
-        of_group
-            .chain(hops.iter().copied())
-            .filter(move |hop| self.is_alive(hop) && (!good || self.is_good(hop)))
+        of_group.chain(hops.iter().copied()).filter(|hop| self.is_alive(hop))
     }
 
     /// `nexthop_is_good_nh`: no neighbour yet is good, too.
@@ -264,9 +277,15 @@ impl Snapshot {
     }
 
     /// Picks one of several next hops by the flow's hash, by weight; with the source's own interface before
-    /// others (Linux 6.16).
+    /// others (Linux 6.16). IPv4 takes the first by the interface that is asked for; IPv6's hash is over all,
+    /// and decides in a group whatever that interface is.
     fn pick(&self, route: &Route, query: &Query, family: Family) -> Option<RouteHop> {
-        let hops = || self.candidates(route, false).take(GROUP_MAX).filter(|hop| self.can_use(hop, query));
+        let fits = |hop: &RouteHop| self.fits(hop, query);
+        let is_v4 = family == Family::V4;
+        let hops = || self.candidates(route).take(GROUP_MAX).filter(|hop| !is_v4 || fits(hop));
+        if is_v4 && query.output != 0 && !self.is_vrf(query.output) {
+            return hops().next();
+        }
         let total: u64 = hops().map(|hop| u64::from(hop.weight)).sum();
         let (hash, mut sum) = (u64::from(query.path_hash()), 0);
         let mut by_hash = hops().filter(|hop| {
@@ -280,13 +299,13 @@ impl Snapshot {
         }
         let first = by_hash.next();
         if let Family::V6 { is_strict } = family {
-            // `fib6_select_path`: one that is lost stands for the first that is not.
-            let is_well = |hop: &RouteHop| !(is_strict && self.is_lost(hop));
-            return first.filter(is_well).or_else(|| hops().find(is_well)).or(first);
+            // `fib6_select_path`: the first that can be used stands for one that is lost, or does not fit.
+            let is_well = |hop: &RouteHop| fits(hop) && !(is_strict && self.is_lost(hop));
+            return first.filter(is_well).or_else(|| hops().find(is_well));
         }
         let owns =
             |hop: &RouteHop| query.source().is_some_and(|source| self.source_of(hop, route) == Some(source));
-        if query.source().is_none() || first.is_some_and(|first| owns(&first)) {
+        if query.source().is_none() || query.input != 0 || first.is_some_and(|first| owns(&first)) {
             return first;
         }
         by_hash.find(owns).or_else(|| hops().find(owns)).or(first)

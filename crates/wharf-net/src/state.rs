@@ -194,7 +194,11 @@ impl State {
             Fact::Address(_, address) if address.local.is_ipv4() => {
                 (Outcome::Unsure, part::ADDRESSES | part::ROUTES_V4)
             }
-            Fact::Address(..) => (Outcome::Unsure, part::ADDRESSES),
+            // IPv6's routes lose that source without a word.
+            Fact::Address(_, address) => {
+                let routes = if self.v6.has_source(address.local) { part::ROUTES_V6 } else { 0 };
+                (Outcome::Unsure, part::ADDRESSES | routes)
+            }
             Fact::Rule(..) => (Outcome::Unsure, part::RULES),
             Fact::ForwardsV6(_) => (Outcome::Same, 0),
             Fact::Object(id, _) => {

@@ -1,7 +1,7 @@
 //! Rules, neighbours and MTUs from messages that are written here.
 
 use crate::hop::{Hop, Neighbour, NoHop};
-use crate::kernel::NEW_LINK;
+use crate::kernel::{NEW_LINK, NEW_ROUTE, NEW_RULE};
 use crate::layers::tests::{MAC, OF_A_DUMP, address, attribute, link, neighbour, number, route, rule};
 use crate::query::Query;
 use crate::tables::Tables;
@@ -65,6 +65,12 @@ fn a_rule_that_regards_what_is_not_known_is_said_where_it_is_reached() {
 }
 
 #[test]
+fn what_is_not_known_is_said_to_a_query_for_an_interface_too() {
+    let label = rule(0, PROHIBIT, 0, &[(26, &[0, 0, 0, 5])]);
+    assert!(matches!(tables(&[label], &[]).lookup(&to().output(1)), Err(NoHop::Unsupported(_))));
+}
+
+#[test]
 fn a_goto_without_its_target_is_passed_over() {
     let goto = rule(0, 2, 0, &[(4, &number(200)), (6, &number(10))]);
     let refuses = rule(0, PROHIBIT, 0, &[(6, &number(20))]);
@@ -98,6 +104,22 @@ fn the_mtu_of_a_path_binds_own_packets_alone() {
     let tables = tables(&[], &[exception]);
     let mtu = |query: &Query| tables.lookup(query).expect("a hop").mtu_bytes;
     assert_eq!((mtu(&to()), mtu(&to().from([10, 0, 0, 7].into()).input(1))), (1300, 1500));
+}
+
+#[test]
+fn ipv6_forwards_by_the_mtu_of_the_interface_unless_that_of_the_route_is_locked() {
+    let mtu = |metrics: &[u8]| {
+        let fixed = [10, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0];
+        let way = Request::new(NEW_ROUTE, OF_A_DUMP, 0, &fixed).with(4, &number(1)).with(8, metrics).bytes();
+        let main = [10, 0, 0, 0, 254, 0, 0, 1, 0, 0, 0, 0];
+        let rule = Request::new(NEW_RULE, OF_A_DUMP, 0, &main).bytes();
+        let tables = Tables::replay(&[link(1, "a1", &[], None), rule, way].concat());
+        let to = Query::to("2001:db8::1".parse().expect("an address"));
+        [to, to.input(1)].map(|query| tables.lookup(&query).expect("a hop").mtu_bytes)
+    };
+    let of_route = attribute(2, &1300_u32.to_ne_bytes());
+    assert_eq!(mtu(&of_route), [1300, 1500]);
+    assert_eq!(mtu(&[of_route, attribute(1, &number(4))].concat()), [1300, 1300]);
 }
 
 #[test]

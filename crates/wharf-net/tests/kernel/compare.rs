@@ -194,6 +194,9 @@ pub fn compare(tables: &Tables, rig: &Rig, questions: &[Question], paths: &[(&st
         *kinds
             .entry(theirs.as_ref().map_or_else(|error| (*error).to_owned(), |way| way.kind.clone()))
             .or_default() += 1;
+        // Bound to an interface, IPv4 does not choose by a hash.
+        let may_differ = question.output.is_none() || question.to.is_ipv6();
+        let is_path = |answer: &Answer| may_differ && is_path(answer);
         if let (true, true, Ok(our), Ok(their)) = (is_path(&ours), is_path(&theirs), &ours, &theirs) {
             let is_new = counted.insert(question.to);
             for (at, way) in [our, their].into_iter().enumerate().filter(|_| is_new) {
