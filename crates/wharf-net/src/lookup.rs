@@ -47,7 +47,8 @@ impl Snapshot {
             None => match self.by_rules(query) {
                 Err(none @ NoHop::Unsupported(_)) => return Err(none),
                 Err(none) if query.output != 0 && !query.is_v6() => {
-                    let is_plain = query.destination().is_multicast() || self.vrf_of(query.output).is_none();
+                    let is_group = query.destination().is_multicast() && !self.is_vrf(query.output);
+                    let is_plain = is_group || self.vrf_of(query.output).is_none();
                     is_plain.then(|| Self::on_link(query.output)).ok_or(none)?
                 }
                 found => found?,
@@ -69,6 +70,12 @@ impl Snapshot {
 
     /// Returns the next hop that the rules lead to.
     fn by_rules(&self, query: &Query) -> Result<Path, NoHop> {
+        let is_of_link =
+            |to: IpAddr| matches!(to, IpAddr::V6(to) if to.is_multicast() || to.is_unicast_link_local());
+        if is_of_link(query.destination()) && self.is_vrf(query.output) {
+            // A VRF is no link (`vrf_link_scope_lookup`).
+            return Err(NoHop::NoRoute);
+        }
         let vrf = self.vrf_of(query.output).or_else(|| self.vrf_of(query.input));
         let mut from_priority = 0;
         let rules = &self.rules[usize::from(query.is_v6())];
@@ -114,10 +121,10 @@ impl Snapshot {
         })
     }
 
-    fn matches(&self, rule: &Rule, query: &Query, vrf: Option<(u32, u32)>) -> bool {
+    pub(crate) fn matches(&self, rule: &Rule, query: &Query, vrf: Option<(u32, u32)>) -> bool {
         let named = |name: &Option<Box<str>>, index: u32| {
             name.as_ref().is_none_or(|name| {
-                let is = |index| self.links.get(&index).is_some_and(|link| link.name == *name);
+                let is = |index| self.links.get(&index).is_some_and(|link| link.has_name(name));
                 is(index) || vrf.is_some_and(|(vrf, _)| is(vrf))
             })
         };
@@ -201,8 +208,8 @@ impl Snapshot {
         })
     }
 
-    /// Broadcasts, and groups by a route for more than groups, go to the link itself (`__mkroute_output`), and
-    /// so does what has an address of this host for a gateway.
+    /// Broadcasts, and groups by a route for more than groups, go to the link itself (`__mkroute_output`);
+    /// and so does what has an address of this host for a gateway.
     fn without_gateway(&self, query: &Query, mut path: Path) -> Path {
         let IpAddr::V4(to) = query.destination() else { return path };
         if self.is_own_gateway(&path.hop) {
@@ -228,9 +235,9 @@ impl Snapshot {
         let neighbour = self.neighbour(link, query, &path);
         let mut mtu_bytes = mtu_of(link, query, &path.metrics);
         // What a path has taught binds this host's own packets (`ip_dst_mtu_maybe_forward`).
-        if !self.exceptions.is_empty() && path.kind == RouteKind::Unicast && query.input == 0 {
-            mtu_bytes =
-                self.exceptions.get(&query.destination()).map_or(mtu_bytes, |mtu| mtu_bytes.min(*mtu));
+        let exceptions = &self.exceptions[usize::from(query.is_v6())];
+        if !exceptions.is_empty() && path.kind == RouteKind::Unicast && query.input == 0 {
+            mtu_bytes = exceptions.get(&query.destination()).map_or(mtu_bytes, |mtu| mtu_bytes.min(*mtu));
         }
         let mut hop = Hop {
             kind: path.kind,

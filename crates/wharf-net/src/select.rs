@@ -1,10 +1,7 @@
 //! The choice within a table: the longest prefix with a route that can be used, and one of its next hops.
 
 use crate::hop::{NoHop, Why};
-use crate::kernel::{
-    DSCP_IN_TOS_V4, FAILED, LOCAL, MAIN, NEIGHBOUR_VALID, Object, Route, RouteHop, RouteKind,
-};
-use crate::layers::LAYERS_MAX;
+use crate::kernel::{DSCP_IN_TOS_V4, FAILED, NEIGHBOUR_VALID, Object, Route, RouteHop, RouteKind};
 use crate::lookup::Path;
 use crate::prefixes::{Found, Key};
 use crate::query::Query;
@@ -16,89 +13,7 @@ use std::net::IpAddr;
 const HASHES: u64 = 1 << 31;
 /// A group of more nexthop objects than this is used up to it.
 const GROUP_MAX: usize = 64;
-/// 224.0.0.0, the first address that is no host's.
-const GROUPS_V4: u128 = 224 << 24;
-
-/// A prefix that a lookup comes to by plain rules alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Step {
-    rule: u32,
-    is_v6: bool,
-    found: Found,
-}
-
-impl Step {
-    pub(crate) fn hash(&self) -> usize {
-        (self.found.value() ^ self.rule << 8 ^ u32::from(self.is_v6) << 9) as usize
-    }
-}
-
 impl Snapshot {
-    /// Returns the prefix that a query comes to, if all rules before match every packet. IPv4's groups and
-    /// broadcasts have ways of their own.
-    #[inline]
-    pub(crate) fn step(&self, query: &Query) -> Option<Step> {
-        let (is_v6, to) = (query.is_v6(), query.number());
-        if !is_v6 && to >= GROUPS_V4 {
-            return None;
-        }
-        for (rule, at) in self.rules[usize::from(is_v6)].iter().zip(0..) {
-            if !rule.is_plain {
-                return None;
-            }
-            let found = match is_v6 {
-                false => self.v4.table(rule.table).and_then(|table| table.longest(to as u32)),
-                true => self.v6.table(rule.table).and_then(|table| table.longest(to)),
-            };
-            if let Some(found) = found.filter(|found| !self.is_behind_main(rule.table, found.len(), query)) {
-                return Some(Step { rule: at, is_v6, found });
-            }
-        }
-        None
-    }
-
-    /// True for a prefix of the table `local` while it is one with `main`, which has a longer one.
-    #[inline]
-    pub(crate) fn is_behind_main(&self, table: u32, prefix_len: u8, query: &Query) -> bool {
-        let may_be = table == LOCAL && prefix_len < 32 && self.is_one_table && !query.is_v6();
-        let longest = || self.v4.table(MAIN)?.longest(query.number() as u32);
-        may_be && longest().is_some_and(|found| found.len() > prefix_len)
-    }
-
-    /// Returns the words of the first table that may have a prefix for a query: what a step is likely to
-    /// search.
-    #[inline]
-    pub(crate) fn words(&self, query: &Query) -> (&[u32], &[u64]) {
-        let (is_v6, to) = (query.is_v6(), query.number());
-        let plain = self.rules[usize::from(is_v6)].iter().take_while(|rule| rule.is_plain);
-        let of_table = |table| match is_v6 {
-            false => (self.v4.table(table).map_or(&[][..], |table| table.words(to as u32)), &[][..]),
-            true => (&[][..], self.v6.table(table).map_or(&[][..], |table| table.words(to))),
-        };
-        let mut all = plain.map(|rule| of_table(rule.table));
-        all.find(|(v4, v6)| !v4.is_empty() || !v6.is_empty()).unwrap_or_default()
-    }
-
-    /// Returns true if every destination of this step has the same answer: by one gateway, with a source
-    /// that does not depend on the destination, without an MTU of its own, and by one way below the
-    /// interface.
-    pub(crate) fn is_shared(&self, step: &Step, query: &Query) -> bool {
-        let routes = if step.is_v6 { self.v6.of(step.found) } else { self.v4.of(step.found) };
-        let [route] = routes else { return false };
-        // A route out of a VRF has another source than the one that it says.
-        let says_source = route.metrics.source.is_some() && query.output == 0;
-        let has_source = !step.is_v6 || query.source().is_some() || says_source;
-        let is_plain = route.kind == RouteKind::Unicast && route.object == 0 && route.tos == 0;
-        // Instead of a router that does not answer, each prefix has another way.
-        let leads = |hop: &RouteHop| {
-            let is_lost = step.is_v6 && self.is_lost(hop);
-            hop.gateway.is_some() && self.can_use(hop, query) && !is_lost && !self.is_own_gateway(hop)
-        };
-        let by_gateway = matches!(route.hops.all(), [hop] if leads(hop));
-        let is_steady = || !self.spreads(route.hops.all()[0].interface, LAYERS_MAX);
-        has_source && is_plain && by_gateway && self.exceptions.is_empty() && is_steady()
-    }
-
     /// Returns what a table gives. `None`: the next rule is asked.
     pub(crate) fn in_table(&self, query: &Query, why: Why) -> Result<Option<Path>, NoHop> {
         match query.destination() {
@@ -213,8 +128,8 @@ impl Snapshot {
         }))
     }
 
-    /// Returns the kind of a route. Of one with a nexthop object the object says whether it drops: a change of
-    /// the object need not bring an event of the route (`nexthop_compat_mode`).
+    /// Returns the kind of a route. Of one with a nexthop object the object says whether it drops: a change
+    /// of the object need not bring an event of the route (`nexthop_compat_mode`).
     fn kind_of(&self, route: &Route) -> RouteKind {
         let object = match self.objects.get(&route.object) {
             Some(_) if route.object == 0 => None,
@@ -228,7 +143,7 @@ impl Snapshot {
         }
     }
 
-    fn can_use(&self, hop: &RouteHop, query: &Query) -> bool {
+    pub(crate) fn can_use(&self, hop: &RouteHop, query: &Query) -> bool {
         self.fits(hop, query) && self.is_alive(hop)
     }
 
@@ -246,7 +161,7 @@ impl Snapshot {
     }
 
     /// True for a gateway that is known not to answer, unless this host is a router.
-    fn is_lost(&self, hop: &RouteHop) -> bool {
+    pub(crate) fn is_lost(&self, hop: &RouteHop) -> bool {
         !self.forwards_v6 && self.has_failed(hop)
     }
 

@@ -207,6 +207,7 @@ fn a_cache_forgets_with_the_tables() {
             };
             let to = Query::to(to);
             let to = if at % 11 == 0 { to.from([10, 2, 0, 1].into()) } else { to };
+            let to = if at % 1000 < 300 { to.mark(7) } else { to };
             if at % 13 == 0 { to.ports(17, 1, at as u16) } else { to }
         })
         .collect();
@@ -214,11 +215,17 @@ fn a_cache_forgets_with_the_tables() {
         for query in &queries {
             assert_eq!(cache.lookup(query).cloned(), tables.lookup(query), "{query:?}");
         }
+        cache.lookup_all(&queries, |query, hop| assert_eq!(hop.cloned(), tables.lookup(query), "{query:?}"));
     };
     same();
     for change in [
         "route replace default via 10.2.0.2",
         "neigh replace 10.2.0.2 dev a2 lladdr 02:00:00:00:00:55 nud permanent",
+        "rule add fwmark 7 table 100 pref 100",
+        "route add default via 10.1.0.9 table 100",
+        "rule add table main suppress_prefixlength 0 pref 90",
+        "rule add goto 200 pref 80",
+        "rule add table 100 pref 200",
         "rule add to 40.0.0.0/8 prohibit",
         "neigh replace fe80::b:1 dev a1 nud failed",
         "link set a2 down",
