@@ -131,14 +131,19 @@ impl Candidate {
             let same = (it.address.to_bits() ^ to.to_bits()).leading_zeros();
             same.min(u32::from(it.len)) as i32
         };
+        let is_orchid = |address| label_of(address) == ORCHID;
         let order = by(&|it| i32::from(it.address == to))
             .then_with(|| by(&fits))
-            .then_with(|| by(&|it| -has(it, DEPRECATED | OPTIMISTIC)))
+            .then_with(|| {
+                by(&|it| i32::from(is_preferred(it.address)).max(1 - has(it, DEPRECATED | OPTIMISTIC)))
+            })
             .then_with(|| by(&|it| has(it, HOME)))
             .then_with(|| by(&|it| i32::from(it.is_outgoing)))
             .then_with(|| by(&|it| i32::from(label_of(it.address) == label_of(to))))
             .then_with(|| by(&|it| i32::from((it.flags & TEMPORARY != 0) == it.prefers_temporary)))
-            .then_with(|| by(&matching));
+            .then_with(|| by(&|it| i32::from(is_orchid(it.address) == is_orchid(to))))
+            .then_with(|| by(&matching))
+            .then_with(|| by(&|it| -has(it, OPTIMISTIC)));
         order == Ordering::Greater
     }
 }
@@ -154,6 +159,15 @@ fn scope_of(address: Ipv6Addr) -> u8 {
     }
 }
 
+/// True for a loopback address and those that stand for one of IPv4: they are never to be avoided
+/// (`ipv6_saddr_preferred`).
+fn is_preferred(address: Ipv6Addr) -> bool {
+    matches!(label_of(address), 0 | 3 | 4)
+}
+
+/// The label of overlay addresses (ORCHID, RFC 4843).
+const ORCHID: u8 = 7;
+
 /// The kernel's table of labels (`ip addrlabel`), which an administrator may change: that is not followed.
 fn label_of(address: Ipv6Addr) -> u8 {
     let bits = address.to_bits();
@@ -163,7 +177,7 @@ fn label_of(address: Ipv6Addr) -> u8 {
         () if in_prefix(0xffff << 32, 96) => 4,
         () if in_prefix(0, 96) => 3,
         () if in_prefix(0x2001 << 112, 32) => 6,
-        () if in_prefix(0x2001_0010 << 96, 28) => 7,
+        () if in_prefix(0x2001_0010 << 96, 28) => ORCHID,
         () if in_prefix(0x2002 << 112, 16) => 2,
         () if in_prefix(0xfc << 120, 7) => 5,
         () => 1,

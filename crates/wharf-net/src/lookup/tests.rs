@@ -1,11 +1,12 @@
 //! Rules, neighbours and MTUs from messages that are written here.
 
 use crate::hop::{Hop, Neighbour, NoHop};
-use crate::kernel::{NEW_LINK, NEW_ROUTE, NEW_RULE};
+use crate::kernel::{NEW_ADDRESS, NEW_LINK, NEW_ROUTE, NEW_RULE};
 use crate::layers::tests::{MAC, OF_A_DUMP, address, attribute, link, neighbour, number, route, rule};
 use crate::query::Query;
 use crate::tables::Tables;
 use crate::wire::Request;
+use std::net::IpAddr;
 
 const PROHIBIT: u8 = 8;
 const PERMANENT: u8 = 0x80;
@@ -146,4 +147,42 @@ fn the_way_within_a_vrf_is_that_of_its_table() {
     assert_eq!([5, 7, 9].map(|port| tables.interface_vrf(port)), [7, 7, 0]);
     assert_eq!((by(tables.interface_vrf(5)).interface, by(0).interface), (5, 9));
     assert_eq!(by(7).source, Some([10, 5, 0, 1].into()));
+}
+
+/// The VRF `red` has the port 5 and ways of IPv6: to 2001:5::/32 by the port, to 2001:9::/32 out of it, by an
+/// interface with an address that is nearer.
+#[test]
+fn ipv6_has_sources_of_the_vrf_and_its_error_routes() {
+    const TO_TABLE: u8 = 10;
+    let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
+    let octets = |text: &str| text.parse::<std::net::Ipv6Addr>().expect("an address").octets();
+    let rule = |table: u8, attributes: &[(u16, &[u8])]| {
+        let made = Request::new(NEW_RULE, OF_A_DUMP, 0, &[10, 0, 0, 0, table, 0, 0, 1, 0, 0, 0, 0]);
+        attributes.iter().fold(made, |made, (kind, payload)| made.with(*kind, payload)).bytes()
+    };
+    let way = |to: &str, len, kind, index| {
+        let fixed = [10, len, 0, 0, TO_TABLE, 3, 0, kind, 0, 0, 0, 0];
+        let made = Request::new(NEW_ROUTE, OF_A_DUMP, 0, &fixed).with(1, &octets(to)).with(4, &number(index));
+        made.with(7, &octets("2001:9::1")).bytes()
+    };
+    let address = |index: u8, local: &str| {
+        Request::new(NEW_ADDRESS, OF_A_DUMP, 0, &[10, 64, 0, 0, index, 0, 0, 0])
+            .with(1, &octets(local))
+            .bytes()
+    };
+    let all = [
+        rule(0, &[(19, &[1])]),
+        rule(254, &[]),
+        link(7, "red", &[], Some(("vrf", attribute(1, &number(TO_TABLE))))),
+        link(5, "b5", &[(10, number(7))], None),
+        link(9, "b9", &[], None),
+        [address(7, "2001:7::1"), address(5, "2001:5::1"), address(9, "2001:9::1")].concat(),
+        [way("2001:5::", 32, 1, 5), way("2001:9::", 32, 1, 9), way("::", 0, 7, 1)].concat(),
+    ];
+    let tables = Tables::replay(&all.concat());
+    let by = |to: &str| tables.lookup(&Query::to(ip(to)).output(7)).map(|hop| (hop.interface, hop.source));
+    assert_eq!(by("2001:5::9"), Ok((5, Some(ip("2001:9::1")))), "the route names it");
+    assert_eq!(by("2001:9::9"), Ok((9, Some(ip("2001:7::1")))), "of the VRF: the route leads out");
+    assert_eq!(by("2001:6::9"), Err(NoHop::Unreachable));
+    assert_eq!(by("fe80::9"), Err(NoHop::NoRoute), "a VRF is no link");
 }

@@ -299,6 +299,8 @@ topologies! {
             ip -n $A -6 route add default via fd02::2 table 100
             ip -n $A -6 rule add from fd02::1 table 100 pref 1000
             ip -n $A -6 rule add fwmark 7 table 100 pref 900
+            ip -n $A link property add dev a2 altname uplink
+            ip -n $A -6 rule add oif uplink table 100 pref 850
             ip -n $A -6 rule add to 2001:db8::/32 prohibit pref 800
             ip -n $A -6 rule add to 2001:db9::/32 table main suppress_prefixlength 0 pref 810",
         prefixes: &["60.0.0.0/8", "61.0.0.0/8", "62.0.0.0/8", "63.0.0.0/8", "64.0.0.0/8", "65.0.0.0/8", "66.0.0.0/8", "67.0.0.0/8",
@@ -388,8 +390,10 @@ topologies! {
             ip -n $A addr add fd01::5/64 dev a1 nodad
             ip -n $A addr add fd01:1::5/64 dev a1 nodad
             ip -n $A addr add fd03::5/64 dev lo nodad
+            ip -n $A addr add 2001:10::1/64 dev a1 nodad
+            ip -n $A addr add 2400::1/64 dev a1 nodad
             ip -n $A -6 route add default dev a1",
-        prefixes: &["10.1.0.0/21", "10.9.0.0/29", "169.254.0.0/16", "198.51.100.0/30", "92.0.0.0/8", "fd01::/32", "fd03::/64"],
+        prefixes: &["10.1.0.0/21", "10.9.0.0/29", "169.254.0.0/16", "198.51.100.0/30", "92.0.0.0/8", "fd01::/32", "fd03::/64", "2002::/16"],
     }
     links_down {
         script: "ip -n $A route add default nexthop via 10.1.0.2 nexthop via 10.2.0.2
