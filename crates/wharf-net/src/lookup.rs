@@ -21,6 +21,8 @@ pub(crate) struct Path {
     pub(crate) scope: u8,
     pub(crate) metrics: Metrics,
     pub(crate) hop: RouteHop,
+    /// The interface of the route's first next hop.
+    pub(crate) first: u32,
     /// The interface that the source is chosen for.
     pub(crate) source_of: u32,
     pub(crate) why: Why,
@@ -102,7 +104,8 @@ impl Snapshot {
             }
             let table = if rule.is_of_vrf { vrf.map_or(0, |(_, table)| table) } else { rule.table };
             let why = Why { rule: rule.priority, table, ..Why::default() };
-            let found = self.in_table(query, why)?.filter(|path| !self.is_suppressed(rule, path));
+            let found =
+                self.in_table(query, why)?.filter(|path| !self.is_suppressed(rule, path, query.is_v6()));
             if let Some(path) = found.filter(|path| !self.is_behind_main(table, path.why.prefix_len, query)) {
                 return Ok(path);
             }
@@ -149,10 +152,13 @@ impl Snapshot {
         does != rule.is_inverted
     }
 
-    fn is_suppressed(&self, rule: &Rule, path: &Path) -> bool {
+    /// True if a rule passes over what was found. IPv4 asks the first next hop for its group, whichever was
+    /// taken (`fib4_rule_suppress`).
+    fn is_suppressed(&self, rule: &Rule, path: &Path, is_v6: bool) -> bool {
         let group = |interface| self.links.get(&interface).map(|link| link.group);
+        let asked = if is_v6 { path.hop.interface } else { path.first };
         rule.suppress_len.is_some_and(|len| path.why.prefix_len <= len)
-            || rule.suppress_group.is_some_and(|of| group(path.hop.interface) == Some(of))
+            || rule.suppress_group.is_some_and(|of| group(asked) == Some(of))
     }
 
     /// Returns the interface of an IPv4 broadcast or group that no rule is asked for: that of its source, or
@@ -180,6 +186,7 @@ impl Snapshot {
             scope: SCOPE_LINK,
             metrics,
             hop,
+            first: interface,
             source_of: interface,
             why: Why::default(),
         }

@@ -121,10 +121,19 @@ impl Snapshot {
         let why =
             Why { protocol: route.protocol, metric: route.priority, object: route.object, ..Why::default() };
         Ok(hop.map(|hop| {
+            let first = self.candidates(route).next().unwrap_or(hop).interface;
             // IPv6 chooses the source for the first of a group, whichever is taken.
-            let first = self.candidates(route).next().filter(|_| family != Family::V4 && route.object != 0);
-            let source_of = first.unwrap_or(hop).interface;
-            Chosen::Path(Path { kind, scope: route.scope, metrics: route.metrics, hop, source_of, why })
+            let is_of_first = family != Family::V4 && route.object != 0;
+            let source_of = if is_of_first { first } else { hop.interface };
+            Chosen::Path(Path {
+                kind,
+                scope: route.scope,
+                metrics: route.metrics,
+                hop,
+                first,
+                source_of,
+                why,
+            })
         }))
     }
 

@@ -434,6 +434,9 @@ topologies! {
             ip -n $A link set a2 group 7
             ip -n $A rule add to 101.0.0.0/9 table main suppress_ifgroup 7 pref 510
             ip -n $A rule add to 101.0.0.0/10 table 100 pref 520
+            ip -n $A route add 102.0.0.0/8 nexthop via 10.1.0.2 nexthop via 10.2.0.2
+            ip -n $A rule add to 102.0.0.0/8 table main suppress_ifgroup 7 pref 511
+            ip -n $A rule add to 102.0.0.0/8 table 100 pref 521
             ip -n $A route add throw 101.0.0.0/11 table 100
             ip -n $A route add default via 10.2.0.9 table 100
             ip -n $A nexthop add id 1 via fe80::b:1 dev a1
@@ -451,10 +454,10 @@ topologies! {
             ip -n $A -6 rule add to 2001:72::/31 table 100 pref 500
             ip -n $A -6 rule add to 2001:74::/32 blackhole pref 501
             ip -n $A -6 route add local 2001:75::/64 dev lo",
-        prefixes: &["100.64.0.0/10", "101.0.0.0/8", "103.0.0.0/8", "104.0.0.0/8", "105.0.0.0/8", "2001:dead::/64", "2001:db8::/31",
+        prefixes: &["100.64.0.0/10", "101.0.0.0/8", "102.0.0.0/8", "103.0.0.0/8", "104.0.0.0/8", "105.0.0.0/8", "2001:dead::/64", "2001:db8::/31",
             "2001:72::/31", "2001:74::/31"],
         sources: &["10.2.0.1", "fd01::1", "2001:dead::1"],
-        paths: &[("a1", "fe80::b:1"), ("a2", "10.2.0.2")],
+        paths: &[("a1", "fe80::b:1"), ("a2", "10.2.0.2"), ("a1", "10.1.0.2")],
     }
     local_prefixes {
         script: "ip -n $A route add local 108.0.0.0/8 dev lo
