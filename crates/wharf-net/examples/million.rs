@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::net::IpAddr;
 use std::time::Instant;
-use wharf_net::{Cache, Mirror, Query};
+use wharf_net::{Cache, Mirror, Query, Tables};
 
 const BATCHES: usize = 4001;
 const BATCH: usize = 64;
@@ -37,11 +37,8 @@ fn main() -> std::io::Result<()> {
     let mut mirror = Mirror::open()?;
     let tables = mirror.tables();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let ["count", lookups] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        let (mut cache, mut draw) = (Cache::new(tables), Draw(46));
-        let (lookups, began) = (lookups.parse().unwrap_or(0), Instant::now());
-        (0..lookups).for_each(|_| _ = black_box(cache.lookup(&Query::to(draw.address(false)))));
-        println!("{:.1} ns a lookup", began.elapsed().as_nanos() as f64 / f64::from(lookups.max(1)));
+    if let [how, lookups] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        count(tables, how == "together", lookups.parse().unwrap_or(0));
         return Ok(());
     }
     println!(
@@ -70,6 +67,21 @@ fn main() -> std::io::Result<()> {
         follow(&mut mirror, seconds)?;
     }
     Ok(())
+}
+
+/// Looks up random destinations through a cache, one by one or in bursts.
+fn count(tables: Tables, together: bool, lookups: usize) {
+    let (mut cache, mut draw) = (Cache::new(tables), Draw(46));
+    let began = Instant::now();
+    if together {
+        for _ in 0..lookups / BATCH {
+            let batch: [_; BATCH] = std::array::from_fn(|_| Query::to(draw.address(false)));
+            cache.lookup_all(&batch, |_, hop| _ = black_box(hop));
+        }
+    } else {
+        (0..lookups).for_each(|_| _ = black_box(cache.lookup(&Query::to(draw.address(false)))));
+    }
+    println!("{:.1} ns a lookup", began.elapsed().as_nanos() as f64 / lookups.max(1) as f64);
 }
 
 /// Returns the median time of a lookup, each of another destination, or `burst` times in a row.

@@ -1,26 +1,34 @@
 //! A sender's own memory of next hops.
 
 use crate::hop::{Hop, NoHop};
+use crate::plan::{AT_ONCE, EPOCH_BITS, Plan, Step};
 use crate::query::Query;
-use crate::select::Step;
 use crate::state::Snapshot;
 use crate::tables::Tables;
-use std::hint::black_box;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 /// As many destinations as a sender is likely to alternate between.
 const QUERIES: usize = 256;
 /// As many gateways as a table usually has.
 const STEPS: usize = 1024;
-/// As many lookups as a processor has under way, and more.
-const AT_ONCE: usize = 16;
 
-/// An answer, and what it is the answer to.
+/// A query whose answer is kept.
 #[derive(Debug)]
-struct Kept<Of> {
+struct Kept {
     /// The state of the tables that the answer is of; 0: none.
     generation: u64,
-    of: Of,
+    of: Query,
+}
+
+/// What steps of a family are for.
+#[derive(Debug)]
+struct Common {
+    /// Other queries differ from it in destination, flow and ports alone.
+    constant: Query,
+    plan: Plan,
+    /// The number of this plan: steps of earlier ones are no good.
+    epoch: u64,
 }
 
 /// The next hops that a sender has looked up, each good until the tables change. In a burst to one
@@ -29,16 +37,16 @@ struct Kept<Of> {
 pub struct Cache {
     tables: Tables,
     snapshot: Arc<Snapshot>,
-    last: Kept<Query>,
+    last: Kept,
     last_at: usize,
-    queries: Box<[Kept<Query>]>,
-    steps: Box<[Kept<(Step, u64)>]>,
-    /// A query that the steps are for: others differ from it in destination, flow and ports alone.
-    constant: Query,
-    /// The number of the constant query: steps of an earlier one are no good.
-    constants: u64,
-    /// The last query that was not like it. The next that is like this one makes it the constant: one that
-    /// comes once, between others, costs the steps nothing.
+    queries: Box<[Kept]>,
+    /// Steps whose answer is kept, with the epoch that they are of; 0: none.
+    steps: Box<[u64]>,
+    /// Of IPv4, and of IPv6.
+    common: [Common; 2],
+    epochs: u64,
+    /// The last query that was like no constant one. The next that is like this one makes it the constant:
+    /// one that comes once, between others, costs the steps nothing.
     other: Query,
     /// The answers to queries, and behind them those of steps.
     answers: Box<[Result<Hop, NoHop>]>,
@@ -47,19 +55,22 @@ pub struct Cache {
 impl Cache {
     /// Makes a cache for one sender.
     pub fn new(tables: Tables) -> Self {
-        let nothing = Query::to(std::net::Ipv4Addr::UNSPECIFIED.into());
-        Self {
+        let nothing = Query::to(Ipv4Addr::UNSPECIFIED.into());
+        let common = |constant| Common { constant, plan: Plan::default(), epoch: 0 };
+        let mut made = Self {
             snapshot: tables.snapshot(),
             tables,
             last: Kept { generation: 0, of: nothing },
             last_at: 0,
             queries: (0..QUERIES).map(|_| Kept { generation: 0, of: nothing }).collect(),
-            steps: (0..STEPS).map(|_| Kept { generation: 0, of: (Step::default(), 0) }).collect(),
-            constant: nothing,
-            constants: 0,
+            steps: (0..STEPS).map(|_| 0).collect(),
+            common: [common(nothing), common(Query::to(Ipv6Addr::UNSPECIFIED.into()))],
+            epochs: 0,
             other: nothing,
             answers: (0..QUERIES + STEPS).map(|_| Err(NoHop::NoRoute)).collect(),
-        }
+        };
+        made.plan_all();
+        made
     }
 
     /// Returns where a packet has to go next.
@@ -77,16 +88,22 @@ impl Cache {
     /// Looks up the queries of a burst, and calls `each` with the answers, in order. What several of them
     /// need of a large table is on its way from memory at a time.
     pub fn lookup_all(&mut self, queries: &[Query], mut each: impl FnMut(&Query, Result<&Hop, NoHop>)) {
-        let generation = self.renew();
+        self.renew();
         // The answer to the last query may have to make room.
         self.last.generation = 0;
-        for some in queries.chunks(AT_ONCE) {
-            let mut words: [(&[u32], &[u64]); AT_ONCE] = Default::default();
-            words.iter_mut().zip(some).for_each(|(words, query)| *words = self.snapshot.words(query));
-            // No branch depends on what is read here, so that the processor reads all of it at a time.
-            black_box(words.iter().fold(0, |sum, (v4, v6)| sum ^ ends(v4) as u64 ^ ends(v6)));
-            for query in some {
-                let at = self.at(query, generation);
+        let families = queries.chunk_by(|one, other| one.is_v6() == other.is_v6());
+        for some in families.flat_map(|of_family| of_family.chunks(AT_ONCE)) {
+            let Common { plan, epoch, .. } = &self.common[usize::from(some[0].is_v6())];
+            let (steps, epoch) = (self.snapshot.steps(plan, some), *epoch);
+            for (query, step) in some.iter().zip(steps) {
+                let common = &self.common[usize::from(query.is_v6())];
+                let is_like = query.is_like(&common.constant);
+                let at = match is_like && common.epoch == epoch {
+                    true => step.and_then(|step| self.at_step(query, step)),
+                    false if is_like => self.at_common(query),
+                    false => None,
+                };
+                let at = at.unwrap_or_else(|| self.at_query(query, is_like));
                 each(query, self.answers[at].as_ref().map_err(|none| *none));
             }
         }
@@ -100,63 +117,101 @@ impl Cache {
 
     /// Makes the query the last one, with an answer.
     fn find(&mut self, query: &Query) {
-        let generation = self.renew();
-        self.last = Kept { generation, of: *query };
-        self.last_at = self.at(query, generation);
+        self.renew();
+        self.last = Kept { generation: self.snapshot.generation, of: *query };
+        let is_like = query.is_like(&self.common[usize::from(query.is_v6())].constant);
+        let shared = if is_like { self.at_common(query) } else { None };
+        self.last_at = shared.unwrap_or_else(|| self.at_query(query, is_like));
     }
 
-    /// Takes the newest snapshot. Returns its number.
-    fn renew(&mut self) -> u64 {
+    /// Takes the newest snapshot.
+    #[inline(always)]
+    fn renew(&mut self) {
         if self.snapshot.generation != self.tables.generation() {
             self.snapshot = self.tables.snapshot();
+            self.plan_all();
         }
-        self.snapshot.generation
     }
 
-    /// Returns the place of the answer to a query.
-    fn at(&mut self, query: &Query, generation: u64) -> usize {
-        self.at_step(query, generation).unwrap_or_else(|| self.at_query(query, generation))
+    #[cold]
+    fn plan_all(&mut self) {
+        for family in [0, 1] {
+            let constant = self.common[family].constant;
+            let plan = self.snapshot.plan(&constant);
+            self.adopt(constant, plan);
+        }
     }
 
-    /// Returns the place of the answer that all destinations behind a gateway share. `None` if they do not.
-    fn at_step(&mut self, query: &Query, generation: u64) -> Option<usize> {
-        let step = self.snapshot.step(query)?;
+    /// Makes a query the constant one of its family.
+    fn adopt(&mut self, constant: Query, plan: Plan) {
+        self.epochs += 1;
+        if self.epochs >> EPOCH_BITS != 0 {
+            // A step of long ago must not be taken for one of now.
+            (self.epochs, self.common[0].epoch, self.common[1].epoch) = (3, 1, 2);
+            self.steps.fill(0);
+        }
+        self.common[usize::from(constant.is_v6())] = Common { constant, plan, epoch: self.epochs };
+    }
+
+    /// Returns the place of the answer that all destinations behind a gateway share, of a query that is like
+    /// the constant one. `None` if they do not.
+    #[inline(always)]
+    fn at_common(&mut self, query: &Query) -> Option<usize> {
+        let step = self.snapshot.step(&self.common[usize::from(query.is_v6())].plan, query)?;
+        self.at_step(query, step)
+    }
+
+    #[inline(always)]
+    fn at_step(&mut self, query: &Query, step: Step) -> Option<usize> {
+        let key = step.key(self.common[usize::from(query.is_v6())].epoch);
         let at = step.hash() % STEPS;
-        let kept = &self.steps[at];
-        let is_kept = kept.generation == generation && kept.of == (step, self.constants);
-        if is_kept && query.is_like(&self.constant) {
-            return Some(QUERIES + at);
-        }
-        let is_like = query.is_like(&self.constant);
-        let is_once = !is_like && !query.is_like(&self.other);
-        self.other = if is_like { self.other } else { *query };
-        if is_once || !self.snapshot.is_shared(&step, query) {
-            return None;
-        }
-        if !is_like {
-            (self.constant, self.constants) = (*query, self.constants + 1);
-        }
-        self.answers[QUERIES + at] = self.snapshot.lookup(query);
-        self.steps[at] = Kept { generation, of: (step, self.constants) };
-        Some(QUERIES + at)
+        (self.steps[at] == key || self.keep_step(query, step, key)).then_some(QUERIES + at)
     }
 
-    /// Returns the place of the answer to exactly this query.
-    fn at_query(&mut self, query: &Query, generation: u64) -> usize {
-        let at = query.mixed() as usize % QUERIES;
-        let kept = &mut self.queries[at];
-        if kept.generation != generation || kept.of != *query {
-            self.answers[at] = self.snapshot.lookup(query);
-            *kept = Kept { generation, of: *query };
+    /// Looks up the answer of a step, and keeps it. Returns false if it is not for all destinations.
+    #[cold]
+    fn keep_step(&mut self, query: &Query, step: Step, key: u64) -> bool {
+        let is_shared = self.snapshot.is_shared(step, query);
+        if is_shared {
+            let at = step.hash() % STEPS;
+            self.answers[QUERIES + at] = self.snapshot.lookup(query);
+            self.steps[at] = key;
         }
+        is_shared
+    }
+
+    /// Returns the place of the answer to exactly this query; or to those of its step, if from now on queries
+    /// like this one are constant.
+    fn at_query(&mut self, query: &Query, is_like: bool) -> usize {
+        let at = query.mixed() as usize % QUERIES;
+        let generation = self.snapshot.generation;
+        if self.queries[at].generation == generation && self.queries[at].of == *query {
+            return at;
+        }
+        if !is_like && let Some(at) = self.at_new_constant(query) {
+            return at;
+        }
+        self.answers[at] = self.snapshot.lookup(query);
+        self.queries[at] = Kept { generation, of: *query };
         at
     }
-}
 
-/// Reads both ends of a row of words.
-#[inline(always)]
-fn ends<W: Copy + Default + std::ops::BitXor<Output = W>>(words: &[W]) -> W {
-    words.first().copied().unwrap_or_default() ^ words.last().copied().unwrap_or_default()
+    /// Makes a query that is like the last other one the constant one, if its answer is for all destinations
+    /// of its step.
+    fn at_new_constant(&mut self, query: &Query) -> Option<usize> {
+        let is_once = !query.is_like(&self.other);
+        self.other = *query;
+        if is_once {
+            return None;
+        }
+        let plan = self.snapshot.plan(query);
+        let step = self.snapshot.step(&plan, query)?;
+        if !self.snapshot.is_shared(step, query) {
+            return None;
+        }
+        self.adopt(*query, plan);
+        self.at_step(query, step)
+    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod layers;
 mod lookup;
 mod maps;
 mod mirror;
+mod plan;
 mod prefixes;
 mod query;
 mod replay;

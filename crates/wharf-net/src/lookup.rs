@@ -21,6 +21,8 @@ pub(crate) struct Path {
     pub(crate) scope: u8,
     pub(crate) metrics: Metrics,
     pub(crate) hop: RouteHop,
+    /// The interface of the route's first next hop.
+    pub(crate) first: u32,
     /// The interface that the source is chosen for.
     pub(crate) source_of: u32,
     pub(crate) why: Why,
@@ -29,7 +31,15 @@ pub(crate) struct Path {
 impl Snapshot {
     /// Returns where a packet has to go next, or why it cannot go anywhere.
     pub(crate) fn lookup(&self, query: &Query) -> Result<Hop, NoHop> {
-        self.look_within(query, TUNNELS_MAX)
+        let found = self.look_within(query, TUNNELS_MAX);
+        let by_source = found.is_err() && query.is_v6() && query.source().is_none() && query.input == 0;
+        if by_source && self.rules[1].iter().any(|rule| rule.from.is_some()) {
+            // IPv6 chooses a source without a route then, and asks again (`ip6_dst_lookup_tail`).
+            let vrf = self.vrf_of(query.output).map_or(0, |(vrf, _)| vrf);
+            let source = self.address_v6(vrf, query.destination());
+            return source.map_or(found, |source| self.look_within(&query.from(source), TUNNELS_MAX));
+        }
+        found
     }
 
     /// Looks up, through at most so many tunnels in each other.
@@ -37,8 +47,10 @@ impl Snapshot {
         let path = match self.without_rules(query) {
             Some(interface) => Self::on_link(interface),
             None => match self.by_rules(query) {
+                Err(none @ NoHop::Unsupported(_)) => return Err(none),
                 Err(none) if query.output != 0 && !query.is_v6() => {
-                    let is_plain = query.destination().is_multicast() || self.vrf_of(query.output).is_none();
+                    let is_group = query.destination().is_multicast() && !self.is_vrf(query.output);
+                    let is_plain = is_group || self.vrf_of(query.output).is_none();
                     is_plain.then(|| Self::on_link(query.output)).ok_or(none)?
                 }
                 found => found?,
@@ -60,6 +72,12 @@ impl Snapshot {
 
     /// Returns the next hop that the rules lead to.
     fn by_rules(&self, query: &Query) -> Result<Path, NoHop> {
+        let is_of_link =
+            |to: IpAddr| matches!(to, IpAddr::V6(to) if to.is_multicast() || to.is_unicast_link_local());
+        if is_of_link(query.destination()) && self.is_vrf(query.output) {
+            // A VRF is no link (`vrf_link_scope_lookup`).
+            return Err(NoHop::NoRoute);
+        }
         let vrf = self.vrf_of(query.output).or_else(|| self.vrf_of(query.input));
         let mut from_priority = 0;
         let rules = &self.rules[usize::from(query.is_v6())];
@@ -86,7 +104,8 @@ impl Snapshot {
             }
             let table = if rule.is_of_vrf { vrf.map_or(0, |(_, table)| table) } else { rule.table };
             let why = Why { rule: rule.priority, table, ..Why::default() };
-            let found = self.in_table(query, why)?.filter(|path| !self.is_suppressed(rule, path));
+            let found =
+                self.in_table(query, why)?.filter(|path| !self.is_suppressed(rule, path, query.is_v6()));
             if let Some(path) = found.filter(|path| !self.is_behind_main(table, path.why.prefix_len, query)) {
                 return Ok(path);
             }
@@ -105,10 +124,10 @@ impl Snapshot {
         })
     }
 
-    fn matches(&self, rule: &Rule, query: &Query, vrf: Option<(u32, u32)>) -> bool {
+    pub(crate) fn matches(&self, rule: &Rule, query: &Query, vrf: Option<(u32, u32)>) -> bool {
         let named = |name: &Option<Box<str>>, index: u32| {
             name.as_ref().is_none_or(|name| {
-                let is = |index| self.links.get(&index).is_some_and(|link| link.name == *name);
+                let is = |index| self.links.get(&index).is_some_and(|link| link.has_name(name));
                 is(index) || vrf.is_some_and(|(vrf, _)| is(vrf))
             })
         };
@@ -133,10 +152,13 @@ impl Snapshot {
         does != rule.is_inverted
     }
 
-    fn is_suppressed(&self, rule: &Rule, path: &Path) -> bool {
+    /// True if a rule passes over what was found. IPv4 asks the first next hop for its group, whichever was
+    /// taken (`fib4_rule_suppress`).
+    fn is_suppressed(&self, rule: &Rule, path: &Path, is_v6: bool) -> bool {
         let group = |interface| self.links.get(&interface).map(|link| link.group);
+        let asked = if is_v6 { path.hop.interface } else { path.first };
         rule.suppress_len.is_some_and(|len| path.why.prefix_len <= len)
-            || rule.suppress_group.is_some_and(|of| group(path.hop.interface) == Some(of))
+            || rule.suppress_group.is_some_and(|of| group(asked) == Some(of))
     }
 
     /// Returns the interface of an IPv4 broadcast or group that no rule is asked for: that of its source, or
@@ -158,12 +180,13 @@ impl Snapshot {
     /// destination is on its link.
     fn on_link(interface: u32) -> Path {
         let hop = RouteHop { interface, gateway: None, weight: 1, is_encapsulated: false };
-        let metrics = Metrics { mtu_bytes: None, source: None };
+        let metrics = Metrics::default();
         Path {
             kind: RouteKind::Unicast,
             scope: SCOPE_LINK,
             metrics,
             hop,
+            first: interface,
             source_of: interface,
             why: Why::default(),
         }
@@ -192,9 +215,14 @@ impl Snapshot {
         })
     }
 
-    /// Broadcasts, and groups by a route for more than groups, go to the link itself (`__mkroute_output`).
+    /// Broadcasts, and groups by a route for more than groups, go to the link itself (`__mkroute_output`);
+    /// and so does what has an address of this host for a gateway.
     fn without_gateway(&self, query: &Query, mut path: Path) -> Path {
         let IpAddr::V4(to) = query.destination() else { return path };
+        if self.is_own_gateway(&path.hop) {
+            path.metrics.source = self.source(query, &path);
+            path.hop.gateway = None;
+        }
         if to.is_broadcast() {
             path.kind = RouteKind::Broadcast;
         } else if to.is_multicast() {
@@ -214,9 +242,9 @@ impl Snapshot {
         let neighbour = self.neighbour(link, query, &path);
         let mut mtu_bytes = mtu_of(link, query, &path.metrics);
         // What a path has taught binds this host's own packets (`ip_dst_mtu_maybe_forward`).
-        if !self.exceptions.is_empty() && path.kind == RouteKind::Unicast && query.input == 0 {
-            mtu_bytes =
-                self.exceptions.get(&query.destination()).map_or(mtu_bytes, |mtu| mtu_bytes.min(*mtu));
+        let exceptions = &self.exceptions[usize::from(query.is_v6())];
+        if !exceptions.is_empty() && path.kind == RouteKind::Unicast && query.input == 0 {
+            mtu_bytes = exceptions.get(&query.destination()).map_or(mtu_bytes, |mtu| mtu_bytes.min(*mtu));
         }
         let mut hop = Hop {
             kind: path.kind,
@@ -259,7 +287,9 @@ impl Snapshot {
 
 fn mtu_of(link: &Link, query: &Query, metrics: &Metrics) -> u32 {
     let of_link = if query.is_v6() { link.mtu_v6_bytes.min(link.mtu_bytes) } else { link.mtu_bytes };
-    metrics.mtu_bytes.unwrap_or(of_link).min(MTU_BYTES_MAX)
+    // IPv6 forwards by the interface's, unless the route's is locked (`ip6_dst_mtu_maybe_forward`).
+    let counts = !query.is_v6() || query.input == 0 || metrics.is_mtu_locked;
+    metrics.mtu_bytes.filter(|_| counts).unwrap_or(of_link).min(MTU_BYTES_MAX)
 }
 
 /// Returns the MAC of a group (RFC 1112, RFC 2464).

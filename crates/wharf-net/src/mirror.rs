@@ -164,7 +164,7 @@ impl Mirror {
     fn follow_exceptions(&mut self) {
         if self.state.prefixes() <= EXCEPTIONS_PREFIXES_MAX {
             self.wanted |= part::EXCEPTIONS;
-        } else if !self.state.now.exceptions.is_empty() {
+        } else if self.state.now.exceptions.iter().any(|of_family| !of_family.is_empty()) {
             self.state.adopt(part::EXCEPTIONS, State::default());
             self.changed = true;
         }

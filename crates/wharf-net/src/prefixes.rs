@@ -12,9 +12,11 @@
 
 mod key;
 mod leaf;
+mod reach;
 
 pub(crate) use key::Key;
-use leaf::{in_ranges, in_words, leaf};
+use leaf::leaf;
+pub(crate) use reach::Reached;
 
 use std::sync::Arc;
 
@@ -34,6 +36,15 @@ impl Found {
 
     pub(crate) fn len(self) -> u8 {
         (self.0 / VALUES_MAX) as u8
+    }
+
+    /// Returns value and length as one number, which is never 0.
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) fn of(number: u32) -> Self {
+        Self(number)
     }
 }
 
@@ -137,39 +148,10 @@ impl<K: Key> Prefixes<K> {
         self.first_bytes[byte / 64] >> (byte % 64) & 1 != 0
     }
 
-    /// Returns the words that a lookup searches, without a look at them.
-    #[inline]
-    pub(crate) fn words(&self, key: K) -> &[K::Word] {
-        let mut node = &self.root.node;
-        while let Some(split) = split_in(node).filter(|_| self.may_cover(key)) {
-            node = &split.slots[key.slot(split.depth)].node;
-        }
-        if let Node::Leaf(words) = node { words } else { &[] }
-    }
-
     /// Returns the longest prefix that covers `key`.
     #[inline]
     pub(crate) fn longest(&self, key: K) -> Option<Found> {
-        if !self.may_cover(key) {
-            return None;
-        }
-        let (mut best, mut node, mut depth) = (0, &self.root.node, 0);
-        let inner = loop {
-            match node {
-                Node::Leaf(words) => break in_words::<K>(words, key.word(depth, u16::MAX)),
-                Node::Other(other) => match &**other {
-                    Other::Wide(ranges) => break in_ranges(ranges, key),
-                    Other::Split(split) if key.common(split.base) < split.depth => break 0,
-                    Other::Split(split) => {
-                        let slot = &split.slots[key.slot(split.depth)];
-                        best = if slot.best == 0 { best } else { slot.best };
-                        (node, depth) = (&slot.node, split.depth + 8);
-                    }
-                },
-            }
-        };
-        let best = if inner == 0 { best } else { inner };
-        (best != 0).then_some(Found(best))
+        self.search(self.reach(key)?, key)
     }
 
     /// Returns the longest prefix that covers `key` and is shorter than `len`: where the longest was of no

@@ -33,23 +33,27 @@ impl Query {
     /// Returns true if all but the addresses is the same.
     #[inline(always)]
     fn has_kind_of(&self, other: &Self) -> bool {
+        (self.flow ^ other.flow) | (self.ports ^ other.ports) | self.constants_differ(other) == 0
+    }
+
+    /// Returns the bits in which what is often the same for all packets of a sender differs.
+    #[inline(always)]
+    fn constants_differ(&self, other: &Self) -> u32 {
         let small = |it: &Self| u32::from_le_bytes([it.protocol, it.tos, it.flags, 0]);
         let (one, two) = (self, other);
-        (one.flow ^ two.flow)
-            | (one.ports ^ two.ports)
-            | (one.mark ^ two.mark)
+        (one.mark ^ two.mark)
             | (one.input ^ two.input)
             | (one.output ^ two.output)
             | (one.user ^ two.user)
             | (small(one) ^ small(two))
-            == 0
     }
 
     /// Returns true if the queries differ in destination, flow and ports alone: what is often the same for
     /// all packets of a sender is.
     #[inline(always)]
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        self.from == other.from && self.has_kind_of(&Self { flow: self.flow, ports: self.ports, ..*other })
+        let from = self.from ^ other.from;
+        (from as u64 | (from >> 64) as u64) | u64::from(self.constants_differ(other)) == 0
     }
 
     /// Asks for the way to an address.

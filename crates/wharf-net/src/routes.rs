@@ -4,6 +4,7 @@
 use crate::kernel::{Route, RouteMessage};
 use crate::prefixes::{Found, Key, Prefixes, VALUES_MAX};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The routes of a prefix, in the order in which the kernel tries them.
@@ -25,7 +26,18 @@ impl<K: Key> Default for Routes<K> {
 
 impl<K: Key> Routes<K> {
     pub(crate) fn table(&self, id: u32) -> Option<&Prefixes<K>> {
-        self.tables.iter().find(|(table, _)| *table == id).map(|(_, prefixes)| prefixes)
+        self.place(id).map(|place| self.at(place))
+    }
+
+    /// Returns the place of a table.
+    pub(crate) fn place(&self, id: u32) -> Option<usize> {
+        self.tables.iter().position(|(table, _)| *table == id)
+    }
+
+    /// Returns the table at a place.
+    #[inline(always)]
+    pub(crate) fn at(&self, place: usize) -> &Prefixes<K> {
+        &self.tables[place].1
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -42,7 +54,7 @@ impl<K: Key> Routes<K> {
     }
 
     fn table_mut(&mut self, id: u32) -> &mut Prefixes<K> {
-        let at = self.tables.iter().position(|(table, _)| *table == id).unwrap_or_else(|| {
+        let at = self.place(id).unwrap_or_else(|| {
             self.tables.push((id, Prefixes::default()));
             self.tables.len() - 1
         });
@@ -89,6 +101,11 @@ impl<K: Key> Editor<K> {
     /// Makes lookups faster after a dump.
     pub(crate) fn compact(&mut self) {
         self.routes.tables.iter_mut().for_each(|(_, prefixes)| prefixes.compact());
+    }
+
+    /// True if a route names this source.
+    pub(crate) fn has_source(&self, source: IpAddr) -> bool {
+        self.ids.keys().flat_map(|entry| entry.iter()).any(|route| route.metrics.source == Some(source))
     }
 
     /// Takes a route in. `first` is the prefix's address.

@@ -1,10 +1,7 @@
 //! The choice within a table: the longest prefix with a route that can be used, and one of its next hops.
 
 use crate::hop::{NoHop, Why};
-use crate::kernel::{
-    DSCP_IN_TOS_V4, FAILED, LOCAL, MAIN, NEIGHBOUR_VALID, Object, Route, RouteHop, RouteKind,
-};
-use crate::layers::LAYERS_MAX;
+use crate::kernel::{DSCP_IN_TOS_V4, FAILED, NEIGHBOUR_VALID, Object, Route, RouteHop, RouteKind};
 use crate::lookup::Path;
 use crate::prefixes::{Found, Key};
 use crate::query::Query;
@@ -16,83 +13,7 @@ use std::net::IpAddr;
 const HASHES: u64 = 1 << 31;
 /// A group of more nexthop objects than this is used up to it.
 const GROUP_MAX: usize = 64;
-/// 224.0.0.0, the first address that is no host's.
-const GROUPS_V4: u128 = 224 << 24;
-
-/// A prefix that a lookup comes to by plain rules alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Step {
-    rule: u32,
-    is_v6: bool,
-    found: Found,
-}
-
-impl Step {
-    pub(crate) fn hash(&self) -> usize {
-        (self.found.value() ^ self.rule << 8 ^ u32::from(self.is_v6) << 9) as usize
-    }
-}
-
 impl Snapshot {
-    /// Returns the prefix that a query comes to, if all rules before match every packet. IPv4's groups and
-    /// broadcasts have ways of their own.
-    #[inline]
-    pub(crate) fn step(&self, query: &Query) -> Option<Step> {
-        let (is_v6, to) = (query.is_v6(), query.number());
-        if !is_v6 && to >= GROUPS_V4 {
-            return None;
-        }
-        for (rule, at) in self.rules[usize::from(is_v6)].iter().zip(0..) {
-            if !rule.is_plain {
-                return None;
-            }
-            let found = match is_v6 {
-                false => self.v4.table(rule.table).and_then(|table| table.longest(to as u32)),
-                true => self.v6.table(rule.table).and_then(|table| table.longest(to)),
-            };
-            if let Some(found) = found.filter(|found| !self.is_behind_main(rule.table, found.len(), query)) {
-                return Some(Step { rule: at, is_v6, found });
-            }
-        }
-        None
-    }
-
-    /// True for a prefix of the table `local` while it is one with `main`, which has a longer one.
-    #[inline]
-    pub(crate) fn is_behind_main(&self, table: u32, prefix_len: u8, query: &Query) -> bool {
-        let may_be = table == LOCAL && prefix_len < 32 && self.is_one_table && !query.is_v6();
-        let longest = || self.v4.table(MAIN)?.longest(query.number() as u32);
-        may_be && longest().is_some_and(|found| found.len() > prefix_len)
-    }
-
-    /// Returns the words of the first table that may have a prefix for a query: what a step is likely to
-    /// search.
-    #[inline]
-    pub(crate) fn words(&self, query: &Query) -> (&[u32], &[u64]) {
-        let (is_v6, to) = (query.is_v6(), query.number());
-        let plain = self.rules[usize::from(is_v6)].iter().take_while(|rule| rule.is_plain);
-        let of_table = |table| match is_v6 {
-            false => (self.v4.table(table).map_or(&[][..], |table| table.words(to as u32)), &[][..]),
-            true => (&[][..], self.v6.table(table).map_or(&[][..], |table| table.words(to))),
-        };
-        let mut all = plain.map(|rule| of_table(rule.table));
-        all.find(|(v4, v6)| !v4.is_empty() || !v6.is_empty()).unwrap_or_default()
-    }
-
-    /// Returns true if every destination of this step has the same answer: by one gateway, with a source
-    /// that does not depend on the destination, without an MTU of its own, and by one way below the
-    /// interface.
-    pub(crate) fn is_shared(&self, step: &Step, query: &Query) -> bool {
-        let routes = if step.is_v6 { self.v6.of(step.found) } else { self.v4.of(step.found) };
-        let [route] = routes else { return false };
-        let has_source = !step.is_v6 || query.source().is_some() || route.metrics.source.is_some();
-        let is_plain = route.kind == RouteKind::Unicast && route.object == 0 && route.tos == 0;
-        let by_gateway =
-            matches!(route.hops.all(), [hop] if hop.gateway.is_some() && self.can_use(hop, query));
-        let is_steady = || !self.spreads(route.hops.all()[0].interface, LAYERS_MAX);
-        has_source && is_plain && by_gateway && self.exceptions.is_empty() && is_steady()
-    }
-
     /// Returns what a table gives. `None`: the next rule is asked.
     pub(crate) fn in_table(&self, query: &Query, why: Why) -> Result<Option<Path>, NoHop> {
         match query.destination() {
@@ -143,12 +64,16 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// IPv6 takes, of the routes with the least metric that can be used, the first of the best score
-    /// (`find_rr_leaf`).
+    /// IPv6 takes, of the routes with the least metric, the first of the best score; if none of them can be
+    /// used, of all others (`find_rr_leaf`). An object that drops comes before all.
     fn best_v6(&self, routes: &[Route], query: &Query, is_strict: bool) -> Choice {
-        for equals in routes.chunk_by(|one, other| one.priority == other.priority) {
-            let scored =
-                equals.iter().filter_map(|route| Some((route, self.score(route, query, is_strict)?)));
+        let equals = routes.iter().take_while(|route| route.priority == routes[0].priority).count();
+        let (equals, others) = routes.split_at(equals);
+        for some in [equals, others] {
+            if some.iter().any(|route| route.object != 0 && self.kind_of(route) == RouteKind::Blackhole) {
+                return Err(NoHop::Blackhole);
+            }
+            let scored = some.iter().filter_map(|route| Some((route, self.score(route, query, is_strict)?)));
             let best = scored.reduce(|best, next| if next.1 > best.1 { next } else { best });
             if let Some((route, _)) = best {
                 let chosen = self.chosen(route, query, Family::V6 { is_strict })?;
@@ -162,57 +87,72 @@ impl Snapshot {
 
     /// `rt6_score_route`, for a socket that is bound to its interface: what routers say of themselves counts.
     fn score(&self, route: &Route, query: &Query, is_strict: bool) -> Option<u8> {
-        if is_error(route.kind) {
-            // It leads to the loopback interface.
-            return (query.output == 0).then_some(2);
-        }
         let preference = match route.preference {
             1 => 2,
             3 => 0,
             _ => 1,
         };
+        if is_error(self.kind_of(route)) {
+            // It leads to the loopback interface. A VRF is no wish for an interface.
+            return (query.output == 0 || self.is_vrf(query.output)).then_some(2 + preference * 4);
+        }
         let usable = self
-            .candidates(route, false)
+            .candidates(route)
             .filter(|hop| self.can_use(hop, query) && !(is_strict && self.is_lost(hop)));
         usable.map(|_| 2 + preference * 4).next()
     }
 
     /// Returns what a route gives. `None`: no next hop of it can be used.
     fn chosen(&self, route: &Route, query: &Query, family: Family) -> Choice {
-        let object = self.objects.get(&route.object);
-        match route.kind {
+        let kind = self.kind_of(route);
+        match kind {
             RouteKind::Throw => return Ok(Some(Chosen::Throw)),
             RouteKind::Unreachable => return Err(NoHop::Unreachable),
             RouteKind::Prohibit => return Err(NoHop::Prohibited),
             RouteKind::Blackhole => return Err(NoHop::Blackhole),
-            _ if object == Some(&Object::Blackhole) => return Err(NoHop::Blackhole),
             _ => {}
         }
         let hop = match (&route.object, route.hops.all()) {
             // IPv4's own addresses stay while their interface is down.
-            (0, [hop]) if route.kind == RouteKind::Local => Some(*hop).filter(|hop| self.fits(hop, query)),
+            (0, [hop]) if kind == RouteKind::Local => Some(*hop).filter(|hop| self.fits(hop, query)),
             (0, [hop]) => Some(*hop).filter(|hop| self.can_use(hop, query)),
             _ => self.pick(route, query, family),
         };
         let why =
             Why { protocol: route.protocol, metric: route.priority, object: route.object, ..Why::default() };
         Ok(hop.map(|hop| {
+            let first = self.candidates(route).next().unwrap_or(hop).interface;
             // IPv6 chooses the source for the first of a group, whichever is taken.
-            let first =
-                self.candidates(route, false).next().filter(|_| family != Family::V4 && route.object != 0);
-            let source_of = first.unwrap_or(hop).interface;
+            let is_of_first = family != Family::V4 && route.object != 0;
+            let source_of = if is_of_first { first } else { hop.interface };
             Chosen::Path(Path {
-                kind: route.kind,
+                kind,
                 scope: route.scope,
                 metrics: route.metrics,
                 hop,
+                first,
                 source_of,
                 why,
             })
         }))
     }
 
-    fn can_use(&self, hop: &RouteHop, query: &Query) -> bool {
+    /// Returns the kind of a route. Of one with a nexthop object the object says whether it drops: a change
+    /// of the object need not bring an event of the route (`nexthop_compat_mode`).
+    fn kind_of(&self, route: &Route) -> RouteKind {
+        let object = match self.objects.get(&route.object) {
+            Some(_) if route.object == 0 => None,
+            Some(Object::Group(ids)) if ids.len() == 1 => self.objects.get(&ids[0].0),
+            object => object,
+        };
+        match (object, route.kind) {
+            (Some(Object::Blackhole), _) => RouteKind::Blackhole,
+            (Some(_), RouteKind::Blackhole) => RouteKind::Unicast,
+            (_, kind) => kind,
+        }
+    }
+
+    pub(crate) fn can_use(&self, hop: &RouteHop, query: &Query) -> bool {
         self.fits(hop, query) && self.is_alive(hop)
     }
 
@@ -225,12 +165,12 @@ impl Snapshot {
         self.links.get(&hop.interface).is_some_and(|link| link.is_up())
     }
 
-    fn is_vrf(&self, interface: u32) -> bool {
+    pub(crate) fn is_vrf(&self, interface: u32) -> bool {
         self.vrf_of(interface).is_some_and(|(vrf, _)| vrf == interface)
     }
 
     /// True for a gateway that is known not to answer, unless this host is a router.
-    fn is_lost(&self, hop: &RouteHop) -> bool {
+    pub(crate) fn is_lost(&self, hop: &RouteHop) -> bool {
         !self.forwards_v6 && self.has_failed(hop)
     }
 
@@ -239,9 +179,8 @@ impl Snapshot {
         neighbour.is_some_and(|neighbour| neighbour.state & FAILED != 0)
     }
 
-    /// Yields the next hops of a route that are alive. Of a group of objects, `good` ones have no neighbour
-    /// that failed to answer.
-    fn candidates<'a>(&'a self, route: &'a Route, good: bool) -> impl Iterator<Item = RouteHop> + 'a {
+    /// Yields the next hops of a route that are alive.
+    fn candidates<'a>(&'a self, route: &'a Route) -> impl Iterator<Item = RouteHop> + 'a {
         let (ids, hops): (&[(u32, u16)], &[RouteHop]) = match self.objects.get(&route.object) {
             _ if route.object == 0 => (&[], route.hops.all()),
             Some(Object::Group(ids)) => (ids, &[]),
@@ -252,9 +191,7 @@ impl Snapshot {
             Some(Object::Hop(hop)) => Some(RouteHop { weight: *weight, ..*hop }),
             _ => None,
         });
-        of_group
-            .chain(hops.iter().copied())
-            .filter(move |hop| self.is_alive(hop) && (!good || self.is_good(hop)))
+        of_group.chain(hops.iter().copied()).filter(|hop| self.is_alive(hop))
     }
 
     /// `nexthop_is_good_nh`: no neighbour yet is good, too.
@@ -264,9 +201,15 @@ impl Snapshot {
     }
 
     /// Picks one of several next hops by the flow's hash, by weight; with the source's own interface before
-    /// others (Linux 6.16).
+    /// others (Linux 6.16). IPv4 takes the first by the interface that is asked for; IPv6's hash is over all,
+    /// and decides in a group whatever that interface is.
     fn pick(&self, route: &Route, query: &Query, family: Family) -> Option<RouteHop> {
-        let hops = || self.candidates(route, false).take(GROUP_MAX).filter(|hop| self.can_use(hop, query));
+        let fits = |hop: &RouteHop| self.fits(hop, query);
+        let is_v4 = family == Family::V4;
+        let hops = || self.candidates(route).take(GROUP_MAX).filter(|hop| !is_v4 || fits(hop));
+        if is_v4 && query.output != 0 && !self.is_vrf(query.output) {
+            return hops().next();
+        }
         let total: u64 = hops().map(|hop| u64::from(hop.weight)).sum();
         let (hash, mut sum) = (u64::from(query.path_hash()), 0);
         let mut by_hash = hops().filter(|hop| {
@@ -280,13 +223,13 @@ impl Snapshot {
         }
         let first = by_hash.next();
         if let Family::V6 { is_strict } = family {
-            // `fib6_select_path`: one that is lost stands for the first that is not.
-            let is_well = |hop: &RouteHop| !(is_strict && self.is_lost(hop));
-            return first.filter(is_well).or_else(|| hops().find(is_well)).or(first);
+            // `fib6_select_path`: the first that can be used stands for one that is lost, or does not fit.
+            let is_well = |hop: &RouteHop| fits(hop) && !(is_strict && self.is_lost(hop));
+            return first.filter(is_well).or_else(|| hops().find(is_well));
         }
         let owns =
             |hop: &RouteHop| query.source().is_some_and(|source| self.source_of(hop, route) == Some(source));
-        if query.source().is_none() || first.is_some_and(|first| owns(&first)) {
+        if query.source().is_none() || query.input != 0 || first.is_some_and(|first| owns(&first)) {
             return first;
         }
         by_hash.find(owns).or_else(|| hops().find(owns)).or(first)

@@ -1,7 +1,7 @@
 //! The source address of a packet that has none: of the route, else by `inet_select_addr` for IPv4, by RFC
 //! 6724 for IPv6.
 
-use crate::kernel::Address;
+use crate::kernel::{Address, RouteHop};
 use crate::lookup::{Path, shares};
 use crate::query::Query;
 use crate::state::Snapshot;
@@ -23,15 +23,25 @@ impl Snapshot {
         if query.input != 0 {
             return None;
         }
-        if path.metrics.source.is_some() {
-            return path.metrics.source;
-        }
-        match query.destination() {
-            IpAddr::V4(_) => {
+        let vrf = |interface| self.vrf_of(interface).map(|(vrf, _)| vrf);
+        match (vrf(query.output), query.destination()) {
+            // The way leads out of the VRF: the address is the VRF's own.
+            (Some(own), IpAddr::V4(_)) if vrf(path.source_of) != Some(own) => {
+                self.address_v4(own, None, SCOPE_LINK)
+            }
+            (Some(own), to) if vrf(path.source_of) != Some(own) => self.address_v6(own, to),
+            _ if path.metrics.source.is_some() => path.metrics.source,
+            (_, IpAddr::V4(_)) => {
                 self.address_v4(path.source_of, path.hop.gateway.filter(IpAddr::is_ipv4), path.scope)
             }
-            IpAddr::V6(to) => self.address_v6(path.source_of, to).map(IpAddr::V6),
+            (_, to) => self.address_v6(path.source_of, to),
         }
+    }
+
+    /// True for a gateway of IPv4 that is an address of its interface.
+    pub(crate) fn is_own_gateway(&self, hop: &RouteHop) -> bool {
+        let is_own = |gateway| self.addresses_of(hop.interface).iter().any(|it| it.local == gateway);
+        hop.gateway.is_some_and(|gateway| gateway.is_ipv4() && is_own(gateway))
     }
 
     fn addresses_of(&self, interface: u32) -> &[Address] {
@@ -66,28 +76,22 @@ impl Snapshot {
         others
     }
 
-    /// RFC 6724, section 5, as `ipv6_dev_get_saddr` orders it.
-    fn address_v6(&self, outgoing: u32, to: Ipv6Addr) -> Option<Ipv6Addr> {
-        let is_near = to.is_multicast() && scope_of(to) <= 2 || to.is_unicast_link_local();
-        let best_of = |interfaces: &[u32]| {
-            let all =
-                interfaces.iter().flat_map(|index| self.addresses_of(*index).iter().map(|it| (*index, it)));
-            let prefers = |index| self.links.get(&index).is_some_and(|link| link.prefers_temporary);
-            let usable = all.filter_map(|(index, it)| Candidate::new(it, index == outgoing, prefers(index)));
-            usable.reduce(|best, next| if next.is_better(&best, to) { next } else { best })
-        };
+    /// RFC 6724, section 5, as `ipv6_dev_get_saddr` orders it. Within a VRF the interface's own address comes
+    /// first of equals, and then the VRF's. `outgoing`: 0 for none.
+    pub(crate) fn address_v6(&self, outgoing: u32, to: IpAddr) -> Option<IpAddr> {
+        let IpAddr::V6(to) = to else { return None };
         let vrf = self.vrf_of(outgoing).map(|(vrf, _)| vrf);
-        let near = best_of(&[outgoing]);
-        let enough = |found: &Candidate| scope_of(found.address) >= scope_of(to);
-        let found = match vrf {
-            _ if is_near => near,
-            Some(vrf) => near
-                .filter(enough)
-                .or_else(|| best_of(&[vrf]).filter(enough))
-                .or_else(|| best_of(&self.others(Some(vrf)))),
-            None => best_of(&self.others(None)),
-        };
-        found.map(|found| found.address)
+        let mut interfaces: Vec<_> = [outgoing].into_iter().filter(|_| vrf.is_some()).chain(vrf).collect();
+        if outgoing != 0 && (to.is_multicast() || to.is_unicast_link_local()) {
+            interfaces = vec![outgoing];
+        } else {
+            interfaces.extend(self.others(vrf));
+        }
+        let all = interfaces.iter().flat_map(|index| self.addresses_of(*index).iter().map(|it| (*index, it)));
+        let prefers = |index| self.links.get(&index).is_some_and(|link| link.prefers_temporary);
+        let usable = all.filter_map(|(index, it)| Candidate::new(it, index == outgoing, prefers(index)));
+        let best = usable.reduce(|best, next| if next.is_better(&best, to) { next } else { best });
+        best.map(|found| found.address.into())
     }
 }
 
@@ -127,14 +131,19 @@ impl Candidate {
             let same = (it.address.to_bits() ^ to.to_bits()).leading_zeros();
             same.min(u32::from(it.len)) as i32
         };
+        let is_orchid = |address| label_of(address) == ORCHID;
         let order = by(&|it| i32::from(it.address == to))
             .then_with(|| by(&fits))
-            .then_with(|| by(&|it| -has(it, DEPRECATED | OPTIMISTIC)))
+            .then_with(|| {
+                by(&|it| i32::from(is_preferred(it.address)).max(1 - has(it, DEPRECATED | OPTIMISTIC)))
+            })
             .then_with(|| by(&|it| has(it, HOME)))
             .then_with(|| by(&|it| i32::from(it.is_outgoing)))
             .then_with(|| by(&|it| i32::from(label_of(it.address) == label_of(to))))
             .then_with(|| by(&|it| i32::from((it.flags & TEMPORARY != 0) == it.prefers_temporary)))
-            .then_with(|| by(&matching));
+            .then_with(|| by(&|it| i32::from(is_orchid(it.address) == is_orchid(to))))
+            .then_with(|| by(&matching))
+            .then_with(|| by(&|it| -has(it, OPTIMISTIC)));
         order == Ordering::Greater
     }
 }
@@ -150,6 +159,15 @@ fn scope_of(address: Ipv6Addr) -> u8 {
     }
 }
 
+/// True for a loopback address and those that stand for one of IPv4: they are never to be avoided
+/// (`ipv6_saddr_preferred`).
+fn is_preferred(address: Ipv6Addr) -> bool {
+    matches!(label_of(address), 0 | 3 | 4)
+}
+
+/// The label of overlay addresses (ORCHID, RFC 4843).
+const ORCHID: u8 = 7;
+
 /// The kernel's table of labels (`ip addrlabel`), which an administrator may change: that is not followed.
 fn label_of(address: Ipv6Addr) -> u8 {
     let bits = address.to_bits();
@@ -159,7 +177,7 @@ fn label_of(address: Ipv6Addr) -> u8 {
         () if in_prefix(0xffff << 32, 96) => 4,
         () if in_prefix(0, 96) => 3,
         () if in_prefix(0x2001 << 112, 32) => 6,
-        () if in_prefix(0x2001_0010 << 96, 28) => 7,
+        () if in_prefix(0x2001_0010 << 96, 28) => ORCHID,
         () if in_prefix(0x2002 << 112, 16) => 2,
         () if in_prefix(0xfc << 120, 7) => 5,
         () => 1,

@@ -43,8 +43,8 @@ pub(crate) struct Snapshot {
     pub(crate) neighbours: Pieces<(u32, IpAddr), Neighbour>,
     /// By bridge or VXLAN, and MAC.
     pub(crate) fdb: Pieces<(u32, Mac), FdbEntry>,
-    /// MTUs of paths that are smaller than their route's.
-    pub(crate) exceptions: Arc<Map<IpAddr, u32>>,
+    /// MTUs of paths that are smaller than their route's, of IPv4, and of IPv6.
+    pub(crate) exceptions: [Arc<Map<IpAddr, u32>>; 2],
     pub(crate) v4: Routes<u32>,
     pub(crate) v6: Routes<u128>,
 }
@@ -178,7 +178,8 @@ impl State {
 
     fn learn_exception(&mut self, route: &RouteMessage) -> Outcome {
         let Some(mtu) = route.route.metrics.mtu_bytes else { return Outcome::Same };
-        let old = Arc::make_mut(&mut self.now.exceptions).insert(route.to, mtu);
+        let of_family = &mut self.now.exceptions[usize::from(route.to.is_ipv6())];
+        let old = Arc::make_mut(of_family).insert(route.to, mtu);
         changed(old != Some(mtu))
     }
 
@@ -194,7 +195,11 @@ impl State {
             Fact::Address(_, address) if address.local.is_ipv4() => {
                 (Outcome::Unsure, part::ADDRESSES | part::ROUTES_V4)
             }
-            Fact::Address(..) => (Outcome::Unsure, part::ADDRESSES),
+            // IPv6's routes lose that source without a word.
+            Fact::Address(_, address) => {
+                let routes = if self.v6.has_source(address.local) { part::ROUTES_V6 } else { 0 };
+                (Outcome::Unsure, part::ADDRESSES | routes)
+            }
             Fact::Rule(..) => (Outcome::Unsure, part::RULES),
             Fact::ForwardsV6(_) => (Outcome::Same, 0),
             Fact::Object(id, _) => {

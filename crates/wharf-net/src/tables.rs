@@ -87,9 +87,7 @@ impl Tables {
     pub fn interface_index(&self, name: &str) -> Option<u32> {
         let now = self.0.current.load();
         let mut links = now.links.values();
-        links
-            .find(|link| &*link.name == name || link.other_names.iter().any(|other| &**other == name))
-            .map(|link| link.index)
+        links.find(|link| link.has_name(name)).map(|link| link.index)
     }
 
     /// Returns the VRF that an interface is a port of, or is: what [`Query::output`] takes for its

@@ -1,10 +1,11 @@
 //! What a cache must not share or keep.
 
-use super::Cache;
+use super::{Cache, EPOCH_BITS};
 use crate::hop::{Exit, Hop};
 use crate::layers::tests::{address, attribute, link, neighbour, number, route, rule};
 use crate::query::Query;
 use crate::tables::Tables;
+use std::net::IpAddr;
 
 /// The default route by the gateway 10.0.0.2 on `top`, over `links`.
 fn tables(top: u8, links: &[Vec<u8>]) -> Tables {
@@ -55,12 +56,47 @@ fn queries_that_alternate_do_not_cost_each_other_their_answers() {
     let query = |from: u8, to: u8| Query::to([8, 8, 8, to].into()).from([10, 0, from, 1].into());
     let mut ask = |query: Query| {
         assert_eq!(cache.lookup(&query).cloned(), tables.lookup(&query), "{query:?}");
-        cache.constants
+        cache.epochs
     };
     // A forwarder's packets: two of a flow at a time, of two hosts, to many.
     let first: Vec<_> = (0..20).map(|at| ask(query(1 + at % 2, at))).collect();
-    assert!(first.iter().all(|constants| *constants == first[1]), "{first:?}");
+    assert!(first.iter().all(|epochs| *epochs == first[1]), "{first:?}");
     // A sender whose source changes for good.
     let then: Vec<_> = (0..20).map(|at| ask(query(9, at))).collect();
-    assert!(then[1..].iter().all(|constants| *constants == first[1] + 1), "{then:?}");
+    assert!(then[1..].iter().all(|epochs| *epochs == first[1] + 1), "{then:?}");
+}
+
+#[test]
+fn a_path_that_has_taught_its_mtu_has_an_answer_of_its_own() {
+    let mut all = vec![rule(254, 1, 0, &[]), address(1, [10, 0, 0, 1]), link(1, "a1", &[], None)];
+    all.push(route([0; 4], 0, 1, &[(5, &[10, 0, 0, 2])]));
+    let mut exception = route([8, 8, 8, 8], 32, 1, &[(8, &attribute(2, &1300_u32.to_ne_bytes()))]);
+    exception[25] = 2; // RTM_F_CLONED
+    all.push(exception);
+    let mut cache = Cache::new(Tables::replay(&all.concat()));
+    let queries: Vec<_> = (0..40).map(|at| Query::to([8, 8, 8, at].into())).collect();
+    let mtu = |hop: &Hop| hop.mtu_bytes;
+    let mtus: Vec<_> = queries.iter().map(|query| cache.lookup(query).map(mtu).expect("a hop")).collect();
+    assert_eq!((mtus[8], mtus.iter().filter(|mtu| **mtu == 1500).count()), (1300, 39));
+    cache.lookup_all(&queries, |query, hop| {
+        let is_taught = query.destination() == IpAddr::from([8, 8, 8, 8]);
+        assert_eq!(hop.map(mtu), Ok(if is_taught { 1300 } else { 1500 }));
+    });
+    assert_eq!(cache.steps.iter().filter(|step| **step != 0).count(), 1, "the others share one");
+}
+
+/// Of epochs there are so many that they come again.
+#[test]
+fn steps_of_long_ago_are_not_taken_for_those_of_now() {
+    let mut cache = Cache::new(tables(1, &[link(1, "a1", &[], None)]));
+    let query = |from: u8| Query::to([8, 8, 8, 8].into()).from([10, 0, from, 1].into());
+    for (epochs, from) in [(2, 1), ((1 << EPOCH_BITS) - 1, 2)] {
+        cache.epochs = epochs;
+        for at in 0..3 {
+            let query = query(from).port(at);
+            let source = cache.lookup(&query).map(|hop| hop.source);
+            assert_eq!(source, Ok(query.source()));
+        }
+    }
+    assert!(cache.epochs < 10, "{}", cache.epochs);
 }

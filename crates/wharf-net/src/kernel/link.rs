@@ -88,6 +88,10 @@ impl Link {
         self.flags & UP != 0
     }
 
+    pub(crate) fn has_name(&self, name: &str) -> bool {
+        *self.name == *name || self.other_names.iter().any(|other| **other == *name)
+    }
+
     pub(crate) fn has_carrier(&self) -> bool {
         self.flags & LOWER_UP != 0
     }

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const CLONED: u32 = 0x200;
 /// `RTNH_F_DEAD`.
 const DEAD: u8 = 1;
+const METRICS_LOCKED: u16 = 1;
 const METRIC_MTU: u16 = 2;
 
 /// What a route does with a packet.
@@ -60,9 +61,10 @@ impl Hops {
 }
 
 /// What a route says beside its next hops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Metrics {
     pub(crate) mtu_bytes: Option<u32>,
+    pub(crate) is_mtu_locked: bool,
     pub(crate) source: Option<IpAddr>,
 }
 
@@ -117,7 +119,7 @@ pub(crate) fn route_of(body: &[u8]) -> Option<RouteMessage> {
             tos: fixed[3],
             priority: 0,
             preference: 0,
-            metrics: Metrics { mtu_bytes: None, source: None },
+            metrics: Metrics::default(),
             object: 0,
             hops: Hops::One(hop),
         },
@@ -129,8 +131,9 @@ pub(crate) fn route_of(body: &[u8]) -> Option<RouteMessage> {
             6 => read.route.priority = number(payload),
             7 => read.route.metrics.source = address(payload),
             8 => {
-                read.route.metrics.mtu_bytes =
-                    attribute(payload, METRIC_MTU).map(number).filter(|mtu| *mtu != 0)
+                let metric = |kind| attribute(payload, kind).map_or(0, number);
+                read.route.metrics.mtu_bytes = Some(metric(METRIC_MTU)).filter(|mtu| *mtu != 0);
+                read.route.metrics.is_mtu_locked = metric(METRICS_LOCKED) >> METRIC_MTU & 1 != 0;
             }
             9 => many = hops_of(payload),
             15 => read.table = number(payload),

@@ -1,11 +1,12 @@
 //! Rules, neighbours and MTUs from messages that are written here.
 
 use crate::hop::{Hop, Neighbour, NoHop};
-use crate::kernel::NEW_LINK;
+use crate::kernel::{NEW_ADDRESS, NEW_LINK, NEW_ROUTE, NEW_RULE};
 use crate::layers::tests::{MAC, OF_A_DUMP, address, attribute, link, neighbour, number, route, rule};
 use crate::query::Query;
 use crate::tables::Tables;
 use crate::wire::Request;
+use std::net::IpAddr;
 
 const PROHIBIT: u8 = 8;
 const PERMANENT: u8 = 0x80;
@@ -65,6 +66,12 @@ fn a_rule_that_regards_what_is_not_known_is_said_where_it_is_reached() {
 }
 
 #[test]
+fn what_is_not_known_is_said_to_a_query_for_an_interface_too() {
+    let label = rule(0, PROHIBIT, 0, &[(26, &[0, 0, 0, 5])]);
+    assert!(matches!(tables(&[label], &[]).lookup(&to().output(1)), Err(NoHop::Unsupported(_))));
+}
+
+#[test]
 fn a_goto_without_its_target_is_passed_over() {
     let goto = rule(0, 2, 0, &[(4, &number(200)), (6, &number(10))]);
     let refuses = rule(0, PROHIBIT, 0, &[(6, &number(20))]);
@@ -101,6 +108,22 @@ fn the_mtu_of_a_path_binds_own_packets_alone() {
 }
 
 #[test]
+fn ipv6_forwards_by_the_mtu_of_the_interface_unless_that_of_the_route_is_locked() {
+    let mtu = |metrics: &[u8]| {
+        let fixed = [10, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0];
+        let way = Request::new(NEW_ROUTE, OF_A_DUMP, 0, &fixed).with(4, &number(1)).with(8, metrics).bytes();
+        let main = [10, 0, 0, 0, 254, 0, 0, 1, 0, 0, 0, 0];
+        let rule = Request::new(NEW_RULE, OF_A_DUMP, 0, &main).bytes();
+        let tables = Tables::replay(&[link(1, "a1", &[], None), rule, way].concat());
+        let to = Query::to("2001:db8::1".parse().expect("an address"));
+        [to, to.input(1)].map(|query| tables.lookup(&query).expect("a hop").mtu_bytes)
+    };
+    let of_route = attribute(2, &1300_u32.to_ne_bytes());
+    assert_eq!(mtu(&of_route), [1300, 1500]);
+    assert_eq!(mtu(&[of_route, attribute(1, &number(4))].concat()), [1300, 1300]);
+}
+
+#[test]
 fn an_address_of_a_vrf_is_a_source_within_it_alone() {
     let vrf = link(7, "red", &[], Some(("vrf", attribute(1, &number(10)))));
     let bare = [link(5, "b5", &[], None), route([20, 0, 0, 0], 8, 5, &[])];
@@ -124,4 +147,42 @@ fn the_way_within_a_vrf_is_that_of_its_table() {
     assert_eq!([5, 7, 9].map(|port| tables.interface_vrf(port)), [7, 7, 0]);
     assert_eq!((by(tables.interface_vrf(5)).interface, by(0).interface), (5, 9));
     assert_eq!(by(7).source, Some([10, 5, 0, 1].into()));
+}
+
+/// The VRF `red` has the port 5 and ways of IPv6: to 2001:5::/32 by the port, to 2001:9::/32 out of it, by an
+/// interface with an address that is nearer.
+#[test]
+fn ipv6_has_sources_of_the_vrf_and_its_error_routes() {
+    const TO_TABLE: u8 = 10;
+    let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
+    let octets = |text: &str| text.parse::<std::net::Ipv6Addr>().expect("an address").octets();
+    let rule = |table: u8, attributes: &[(u16, &[u8])]| {
+        let made = Request::new(NEW_RULE, OF_A_DUMP, 0, &[10, 0, 0, 0, table, 0, 0, 1, 0, 0, 0, 0]);
+        attributes.iter().fold(made, |made, (kind, payload)| made.with(*kind, payload)).bytes()
+    };
+    let way = |to: &str, len, kind, index| {
+        let fixed = [10, len, 0, 0, TO_TABLE, 3, 0, kind, 0, 0, 0, 0];
+        let made = Request::new(NEW_ROUTE, OF_A_DUMP, 0, &fixed).with(1, &octets(to)).with(4, &number(index));
+        made.with(7, &octets("2001:9::1")).bytes()
+    };
+    let address = |index: u8, local: &str| {
+        Request::new(NEW_ADDRESS, OF_A_DUMP, 0, &[10, 64, 0, 0, index, 0, 0, 0])
+            .with(1, &octets(local))
+            .bytes()
+    };
+    let all = [
+        rule(0, &[(19, &[1])]),
+        rule(254, &[]),
+        link(7, "red", &[], Some(("vrf", attribute(1, &number(TO_TABLE))))),
+        link(5, "b5", &[(10, number(7))], None),
+        link(9, "b9", &[], None),
+        [address(7, "2001:7::1"), address(5, "2001:5::1"), address(9, "2001:9::1")].concat(),
+        [way("2001:5::", 32, 1, 5), way("2001:9::", 32, 1, 9), way("::", 0, 7, 1)].concat(),
+    ];
+    let tables = Tables::replay(&all.concat());
+    let by = |to: &str| tables.lookup(&Query::to(ip(to)).output(7)).map(|hop| (hop.interface, hop.source));
+    assert_eq!(by("2001:5::9"), Ok((5, Some(ip("2001:9::1")))), "the route names it");
+    assert_eq!(by("2001:9::9"), Ok((9, Some(ip("2001:7::1")))), "of the VRF: the route leads out");
+    assert_eq!(by("2001:6::9"), Err(NoHop::Unreachable));
+    assert_eq!(by("fe80::9"), Err(NoHop::NoRoute), "a VRF is no link");
 }

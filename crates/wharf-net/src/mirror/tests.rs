@@ -51,8 +51,8 @@ fn mtus_of_paths_that_are_not_followed_are_dropped() {
     }
     let mtu = [[12, 0, 8, 0], [8, 0, 2, 0], 1300_u32.to_ne_bytes()].concat();
     mirror.state.fill(route(0x1400_0000, 0x200, &mtu));
-    assert_eq!(mirror.state.now.exceptions.len(), 1);
+    assert_eq!(mirror.state.now.exceptions[0].len(), 1);
     mirror.exceptions_due = Instant::now();
     assert!(mirror.turn().expect("a turn"));
-    assert!(mirror.state.now.exceptions.is_empty());
+    assert!(mirror.state.now.exceptions[0].is_empty());
 }

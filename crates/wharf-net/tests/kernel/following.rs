@@ -188,15 +188,26 @@ fn neighbours_are_asked_for_and_confirmed() {
 #[test]
 #[ignore = "wants root"]
 fn a_cache_forgets_with_the_tables() {
-    let script = "ip -n $A route add default via 10.1.0.2\nip -n $A route add 30.0.0.0/8 via 10.2.0.2";
+    // Two prefixes by one router, each within a wider one by another.
+    let script = "ip -n $A route add default via 10.1.0.2
+        ip -n $A route add 30.0.0.0/8 via 10.2.0.2
+        for i in a b; do
+          ip -n $A route add 2${i}00::/16 via fe80::b:1 dev a1 src fd01::1
+          ip -n $A route add 2${i}00::/8 via fd02::$i dev a2
+        done";
     let Some(rig) = Rig::new("cache", script) else { return };
     let mut mirror = Mirror::open().expect("a mirror");
     let tables = mirror.tables();
     let mut cache = Cache::new(tables.clone());
     let queries: Vec<_> = (0..5000_u32)
         .map(|at| {
-            let to = Query::to(std::net::Ipv4Addr::from(((at % 7 * 10 + 10) << 24) + at % 600).into());
+            let to: IpAddr = match at % 3 {
+                0 => std::net::Ipv6Addr::new([0x2a00, 0x2b00][at as usize % 2], 0, 0, 0, 0, 0, 0, 9).into(),
+                _ => std::net::Ipv4Addr::from(((at % 7 * 10 + 10) << 24) + at % 600).into(),
+            };
+            let to = Query::to(to);
             let to = if at % 11 == 0 { to.from([10, 2, 0, 1].into()) } else { to };
+            let to = if at % 1000 < 300 { to.mark(7) } else { to };
             if at % 13 == 0 { to.ports(17, 1, at as u16) } else { to }
         })
         .collect();
@@ -204,12 +215,19 @@ fn a_cache_forgets_with_the_tables() {
         for query in &queries {
             assert_eq!(cache.lookup(query).cloned(), tables.lookup(query), "{query:?}");
         }
+        cache.lookup_all(&queries, |query, hop| assert_eq!(hop.cloned(), tables.lookup(query), "{query:?}"));
     };
     same();
     for change in [
         "route replace default via 10.2.0.2",
         "neigh replace 10.2.0.2 dev a2 lladdr 02:00:00:00:00:55 nud permanent",
+        "rule add fwmark 7 table 100 pref 100",
+        "route add default via 10.1.0.9 table 100",
+        "rule add table main suppress_prefixlength 0 pref 90",
+        "rule add goto 200 pref 80",
+        "rule add table 100 pref 200",
         "rule add to 40.0.0.0/8 prohibit",
+        "neigh replace fe80::b:1 dev a1 nud failed",
         "link set a2 down",
     ] {
         let before = mirror.tables().generation();
@@ -250,4 +268,21 @@ fn the_mtu_of_a_path_is_followed() {
         });
         assert_eq!(mtu(other), 1500, "of this destination alone");
     }
+}
+
+/// `ip route get` does not: a socket shows it.
+#[test]
+#[ignore = "wants root"]
+fn ipv6_without_a_route_chooses_a_source_and_asks_again() {
+    let script = "ip -n $A addr del fd01::1/64 dev a1
+        ip -n $A -6 rule add from fd02::1 table 100
+        ip -n $A -6 route add default via fd02::2 table 100";
+    let Some(_rig) = Rig::new("source", script) else { return };
+    let tables = Mirror::open().expect("a mirror").tables();
+    let to: IpAddr = "2001:db8::1".parse().expect("an address");
+    let socket = std::net::UdpSocket::bind("[::]:0").expect("a socket");
+    socket.connect((to, 9)).expect("a route");
+    let hop = tables.lookup(&Query::to(to)).expect("a hop");
+    assert_eq!(hop.source, Some(socket.local_addr().expect("an address").ip()));
+    assert_eq!(hop.gateway, "fd02::2".parse().ok());
 }

@@ -200,6 +200,80 @@ topologies! {
         prefixes: &["50.0.0.0/8", "51.0.0.0/8", "52.0.0.0/8", "53.0.0.0/8", "54.0.0.0/8", "2001:db8::/32", "2001:db9::/32"],
         paths: &[("a1", "10.1.0.9"), ("a2", "10.2.0.2"), ("a1", "fe80::b:1"), ("a2", "fe80::b:2")],
     }
+    many_ways_of_an_interface {
+        script: "ip -n $A route add 40.0.0.0/8 nexthop via 10.2.0.7 nexthop via 10.1.0.2 nexthop via 10.1.0.3
+            ip -n $A nexthop add id 1 via 10.1.0.8 dev a1
+            ip -n $A nexthop add id 2 via 10.2.0.8 dev a2
+            ip -n $A nexthop add id 3 via 10.1.0.9 dev a1
+            ip -n $A nexthop add id 10 group 1/2/3
+            ip -n $A route add 41.0.0.0/8 nhid 10
+            ip -n $A nexthop add id 4 via fe80::b:1 dev a1
+            ip -n $A nexthop add id 5 via fe80::b:2 dev a2
+            ip -n $A nexthop add id 11 group 4/5
+            ip -n $A route add 2001:41::/32 nhid 11
+            ip -n $A route add 2001:40::/32 nexthop via fd01::2 dev a1 nexthop via fd02::2 dev a2 nexthop via fd01::3 dev a1
+            ip -n $A route add 2001:42::/32 dev a2 metric 1
+            ip -n $A route add 2001:42::/32 via fd01::2 metric 2 pref low
+            ip -n $A route add 2001:42::/32 via fd01::3 metric 3 pref high
+            ip -n $A -6 route add unreachable 2001:43::/32 metric 5
+            ip -n $A -6 route append 2001:43::/32 via fd01::2 metric 5
+            ip -n $A -6 route append 2001:44::/32 via fd01::2 metric 5 pref low
+            ip -n $A -6 route append unreachable 2001:44::/32 metric 5
+            ip -n $A addr add 2001:9::9/64 dev lo nodad
+            ip -n $A addr del fd02::1/64 dev a2",
+        prefixes: &["40.0.0.0/8", "41.0.0.0/8", "2001:40::/32", "2001:41::/32", "2001:42::/31", "2001:44::/32", "ff05::/16", "ff0e::/16"],
+        outputs: &["a1", "a2"],
+        paths: &[("a2", "10.2.0.7"), ("a1", "10.1.0.2"), ("a1", "10.1.0.3"), ("a1", "10.1.0.8"), ("a2", "10.2.0.8"), ("a1", "10.1.0.9"),
+            ("a1", "fe80::b:1"), ("a2", "fe80::b:2"), ("a1", "fd01::2"), ("a2", "fd02::2"), ("a1", "fd01::3")],
+    }
+    objects_that_drop {
+        script: "ip netns exec $A sysctl -qw net.ipv4.nexthop_compat_mode=0
+            ip -n $A route add default via 10.1.0.2
+            ip -n $A -6 route add default via fd01::2
+            ip -n $A nexthop add id 1 via 10.1.0.8 dev a1
+            ip -n $A nexthop add id 2 blackhole
+            ip -n $A nexthop add id 3 via fd01::8 dev a1
+            ip -n $A -6 nexthop add id 4 blackhole
+            ip -n $A -6 nexthop add id 5 blackhole
+            ip -n $A nexthop add id 12 group 5
+            ip -n $A route add 42.0.0.0/8 nhid 1
+            ip -n $A route add 43.0.0.0/8 nhid 2
+            ip -n $A -6 route add 2001:42::/32 nhid 3
+            ip -n $A -6 route add 2001:43::/32 nhid 4
+            ip -n $A -6 route add 2001:44::/32 nhid 5
+            ip -n $A -6 route append 2001:44::/32 via fd01::9
+            ip -n $A -6 route add 2001:45::/32 nhid 12
+            ip -n $A nexthop replace id 1 blackhole
+            ip -n $A nexthop replace id 2 via 10.1.0.8 dev a1
+            ip -n $A -6 nexthop replace id 3 blackhole
+            ip -n $A -6 nexthop replace id 4 via fd01::8 dev a1",
+        prefixes: &["42.0.0.0/8", "43.0.0.0/8", "2001:42::/31", "2001:44::/31"],
+        outputs: &["a1", "a2"],
+    }
+    own_gateway {
+        script: "ip -n $A addr add 10.1.7.1/24 dev a1
+            ip -n $A route add 44.0.0.0/8 via 10.1.0.1
+            ip -n $A route add 45.0.0.0/8 via 10.1.7.1 mtu 1300",
+        prefixes: &["44.0.0.0/8", "45.0.0.0/8"],
+        sources: &["10.2.0.1"],
+    }
+    own_gateway_behind_a_rule {
+        script: "ip -n $A addr add 10.1.7.1/32 dev a1
+            ip -n $A rule add to 46.0.0.0/7 table 100
+            ip -n $A route add 44.0.0.0/8 via 10.1.0.1
+            ip -n $A route add 45.0.0.0/8 via 10.1.7.1
+            ip -n $A route add 46.0.0.0/8 via 10.1.0.1 table 100
+            ip -n $A route add 47.0.0.0/8 via 10.1.7.1 table 100",
+        prefixes: &["44.0.0.0/8", "45.0.0.0/8", "46.0.0.0/7"],
+    }
+    source_of_a_route_gone {
+        script: "ip -n $A addr add fd0a::5/64 dev a1 nodad
+            ip -n $A -6 route add 2001:db8::/32 via fd01::2 src fd0a::5
+            ip -n $A -6 route add 2001:db9::/32 via fd01::2 src fd02::1
+            ip -n $A addr del fd0a::5/64 dev a1
+            ip -n $A addr del fd02::1/64 dev a2",
+        prefixes: &["2001:db8::/31"],
+    }
     rules_by_source_and_mark {
         script: "ip -n $A route add default via 10.1.0.2
             ip -n $A route add default via 10.2.0.2 table 100
@@ -225,6 +299,8 @@ topologies! {
             ip -n $A -6 route add default via fd02::2 table 100
             ip -n $A -6 rule add from fd02::1 table 100 pref 1000
             ip -n $A -6 rule add fwmark 7 table 100 pref 900
+            ip -n $A link property add dev a2 altname uplink
+            ip -n $A -6 rule add oif uplink table 100 pref 850
             ip -n $A -6 rule add to 2001:db8::/32 prohibit pref 800
             ip -n $A -6 rule add to 2001:db9::/32 table main suppress_prefixlength 0 pref 810",
         prefixes: &["60.0.0.0/8", "61.0.0.0/8", "62.0.0.0/8", "63.0.0.0/8", "64.0.0.0/8", "65.0.0.0/8", "66.0.0.0/8", "67.0.0.0/8",
@@ -314,8 +390,10 @@ topologies! {
             ip -n $A addr add fd01::5/64 dev a1 nodad
             ip -n $A addr add fd01:1::5/64 dev a1 nodad
             ip -n $A addr add fd03::5/64 dev lo nodad
+            ip -n $A addr add 2001:10::1/64 dev a1 nodad
+            ip -n $A addr add 2400::1/64 dev a1 nodad
             ip -n $A -6 route add default dev a1",
-        prefixes: &["10.1.0.0/21", "10.9.0.0/29", "169.254.0.0/16", "198.51.100.0/30", "92.0.0.0/8", "fd01::/32", "fd03::/64"],
+        prefixes: &["10.1.0.0/21", "10.9.0.0/29", "169.254.0.0/16", "198.51.100.0/30", "92.0.0.0/8", "fd01::/32", "fd03::/64", "2002::/16"],
     }
     links_down {
         script: "ip -n $A route add default nexthop via 10.1.0.2 nexthop via 10.2.0.2
@@ -356,6 +434,9 @@ topologies! {
             ip -n $A link set a2 group 7
             ip -n $A rule add to 101.0.0.0/9 table main suppress_ifgroup 7 pref 510
             ip -n $A rule add to 101.0.0.0/10 table 100 pref 520
+            ip -n $A route add 102.0.0.0/8 nexthop via 10.1.0.2 nexthop via 10.2.0.2
+            ip -n $A rule add to 102.0.0.0/8 table main suppress_ifgroup 7 pref 511
+            ip -n $A rule add to 102.0.0.0/8 table 100 pref 521
             ip -n $A route add throw 101.0.0.0/11 table 100
             ip -n $A route add default via 10.2.0.9 table 100
             ip -n $A nexthop add id 1 via fe80::b:1 dev a1
@@ -373,10 +454,10 @@ topologies! {
             ip -n $A -6 rule add to 2001:72::/31 table 100 pref 500
             ip -n $A -6 rule add to 2001:74::/32 blackhole pref 501
             ip -n $A -6 route add local 2001:75::/64 dev lo",
-        prefixes: &["100.64.0.0/10", "101.0.0.0/8", "103.0.0.0/8", "104.0.0.0/8", "105.0.0.0/8", "2001:dead::/64", "2001:db8::/31",
+        prefixes: &["100.64.0.0/10", "101.0.0.0/8", "102.0.0.0/8", "103.0.0.0/8", "104.0.0.0/8", "105.0.0.0/8", "2001:dead::/64", "2001:db8::/31",
             "2001:72::/31", "2001:74::/31"],
         sources: &["10.2.0.1", "fd01::1", "2001:dead::1"],
-        paths: &[("a1", "fe80::b:1"), ("a2", "10.2.0.2")],
+        paths: &[("a1", "fe80::b:1"), ("a2", "10.2.0.2"), ("a1", "10.1.0.2")],
     }
     local_prefixes {
         script: "ip -n $A route add local 108.0.0.0/8 dev lo
@@ -490,6 +571,28 @@ topologies! {
             ip -n $A route add default via 10.2.0.2 table 10",
         prefixes: &["11.0.0.0/8"],
         outputs: &["red", "a2"],
+    }
+    vrf_and_ways_out {
+        script: "ip -n $A link add red type vrf table 10
+            ip -n $A link set red up
+            ip -n $A addr add 10.9.0.1/32 dev red
+            ip -n $A addr add fd09::1/128 dev red nodad
+            ip -n $A link set a2 master red
+            ip -n $A addr add fd02::1/64 dev a2 nodad
+            ip -n $A addr add 2001:2::1/64 dev a2 nodad
+            ip -n $A addr add 2001:9::1/128 dev red nodad
+            ip -n $A route add default via 10.1.0.2
+            ip -n $A -6 route add default via fd01::2
+            ip -n $A route add unreachable default table 10 metric 9999
+            ip -n $A -6 route add unreachable default table 10 metric 9999
+            ip -n $A route add 11.0.0.0/8 via 10.2.0.2 table 10
+            ip -n $A route add 12.0.0.0/8 via 10.1.0.2 dev a1 table 10
+            ip -n $A route add 13.0.0.0/8 via 10.1.0.2 dev a1 src 10.1.0.1 table 10
+            ip -n $A -6 route add 2001:11::/32 via fd02::2 dev a2 table 10
+            ip -n $A -6 route add 2001:12::/32 via fd01::2 dev a1 table 10
+            ip -n $A -6 route add 2001:13::/32 via fd01::2 dev a1 src fd01::1 table 10",
+        prefixes: &["11.0.0.0/8", "12.0.0.0/7", "2001:11::/32", "2001:12::/31", "2001:2::/64", "2001:9::/64", "fd09::/64", "ff05::/16"],
+        outputs: &["red"],
     }
     tunnels {
         script: "ip -n $A link add g1 type gre local 10.1.0.1 remote 10.1.0.2 key 9
