@@ -41,7 +41,7 @@ boot() {
 }
 
 # The parts of an adapter that has zero-copy, and those of the others.
-in_place="modes examinations upper frames_each_way all_queues same_bytes offloaded near_memory host_tcp steered forwarding busy_polled disturbances killed"
+in_place="modes examinations upper frames_each_way all_queues same_bytes offloaded near_memory host_tcp steered forwarding busy_polled put_off disturbances killed"
 by_copy="modes examinations frames_each_way same_bytes offloaded forwarding killed"
 trial() { # ADAPTER
   local part parts began

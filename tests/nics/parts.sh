@@ -245,12 +245,18 @@ busy_polled() {
   report got
   guest "ip link set eth0 promisc off; ip link set eth1 promisc off"
   holds got 'got["generated"]["packets"] == 1000 and got["lost"] == got["reordered"] == got["duplicated"] == 0'
-  # A run that is killed leaves interrupts put off; the next receiver sets them back as it starts, without busy polling, too.
+  echo "$adapter: busy-poll=20: 1000 frames through a forwarder, all there and in order"
+}
+
+# A run that is killed leaves interrupts put off. The next receiver sets them back as it starts, without busy polling, too.
+put_off() {
   guest "begin got 'listening on' - wharf receive --from xdp:eth0,busy-poll=20 $memory; kill -9 \$(cat /tmp/got.pid); wait; sleep 0.5; wharf -q doctor xdp:eth0,busy-poll=20 --no-probe"
+  reply=$(tr -s ' \n' ' ' <<<"$reply")
   grep -q "are put off now" <<<"$reply" || die "$adapter: doctor sees no leftover: $reply"
   guest "run got - wharf receive --from xdp:eth0 --seconds 0.2 $memory --json; wharf -q doctor xdp:eth0,busy-poll=20 --no-probe"
+  reply=$(tr -s ' \n' ' ' <<<"$reply")
   grep -q "queue by queue" <<<"$reply" && ! grep -q "are put off now" <<<"$reply" || die "$adapter: interrupts stay put off: $reply"
-  echo "$adapter: busy-poll=20: 1000 frames through a forwarder, all there and in order; the next receiver sets back what a killed one left"
+  echo "$adapter: busy-poll=20: the next receiver sets back the interrupts that a killed one left put off"
 }
 
 disturbed() {
