@@ -318,6 +318,9 @@ impl Thinner<'_> {
         /// Hop by hop, routing, fragment and destination options; authentication is left to the caller.
         const EXTENSIONS: [u32; 4] = [0, 43, 44, 60];
         self.code.load(Byte, R0, R10, IP_AT);
+        self.code.copy(R1, R0);
+        self.code.shift_right(R1, 4);
+        self.code.jump_if(R1, NotEqual, 6, self.ends.passed);
         self.code.shift_right(R0, 1);
         self.add_class();
         self.code.load(Byte, PROTOCOL, R10, IP_AT + 6);

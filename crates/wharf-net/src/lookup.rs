@@ -32,7 +32,8 @@ impl Snapshot {
     /// Returns where a packet has to go next, or why it cannot go anywhere.
     pub(crate) fn lookup(&self, query: &Query) -> Result<Hop, NoHop> {
         let found = self.look_within(query, TUNNELS_MAX);
-        let by_source = found.is_err() && query.is_v6() && query.source().is_none() && query.input == 0;
+        let is_error = matches!(&found, Err(none) if !matches!(none, NoHop::Unsupported(_)));
+        let by_source = is_error && query.is_v6() && query.source().is_none() && query.input == 0;
         if by_source && self.rules[1].iter().any(|rule| rule.from.is_some()) {
             // IPv6 chooses a source without a route then, and asks again (`ip6_dst_lookup_tail`).
             let vrf = self.vrf_of(query.output).map_or(0, |(vrf, _)| vrf);

@@ -3,11 +3,12 @@
 
 use crate::kernel::{Action, LOCAL, MAIN, Route, RouteHop, RouteKind};
 use crate::layers::LAYERS_MAX;
-use crate::prefixes::{Found, Key, Reached};
+use crate::prefixes::{Found, Key, Prefixes, Reached};
 use crate::query::Query;
 use crate::routes::Routes;
 use crate::state::Snapshot;
 use std::hint::black_box;
+use std::iter::successors;
 
 /// 224.0.0.0 and fe80::, the first addresses that are no host's, or of one link alone.
 const APART_FROM: [u128; 2] = [224 << 24, 0xfe80 << 112];
@@ -158,7 +159,11 @@ impl Snapshot {
         // Instead of a router that does not answer, each prefix has another way.
         let leads = |hop: &RouteHop| {
             let is_lost = is_v6 && self.is_lost(hop);
-            hop.gateway.is_some() && self.can_use(hop, query) && !is_lost && !self.is_own_gateway(hop)
+            hop.gateway.is_some()
+                && self.can_use(hop, query)
+                && !is_lost
+                && !self.is_own_gateway(hop)
+                && !hop.is_encapsulated
         };
         let by_gateway = matches!(route.hops.all(), [hop] if leads(hop));
         has_source && is_plain && by_gateway && !self.spreads(route.hops.all()[0].interface, LAYERS_MAX)
@@ -176,8 +181,7 @@ fn steps_from<K: Key>(
         let Some(reached) = reached.take().or_else(|| table.reach(key)) else { continue };
         let Some(found) = table.search(reached, key) else { continue };
         if found.len() < stop.len_min {
-            // The kernel passes over what it has found, and an error is none of that.
-            if !routes.of(found).iter().all(|route: &Route| route.kind == RouteKind::Unicast) {
+            if !are_passed_over(routes, table, key, found) {
                 return None;
             }
             continue;
@@ -189,6 +193,15 @@ fn steps_from<K: Key>(
         return Some(Step::new::<K>(found, at));
     }
     None
+}
+
+/// True if a lookup passes over a prefix and all shorter ones that cover `key`: it goes on from one that
+/// cannot be used to the next, and an error route ends it.
+#[cold]
+fn are_passed_over<K: Key>(routes: &Routes<K>, table: &Prefixes<K>, key: K, found: Found) -> bool {
+    let all = successors(Some(found), |found| table.shorter(key, found.len()));
+    let is_plain = |route: &Route| route.kind == RouteKind::Unicast && route.object == 0;
+    all.flat_map(|found| routes.of(found)).all(is_plain)
 }
 
 /// Searches for many keys in stages, so that what each reads of memory is on its way at a time.

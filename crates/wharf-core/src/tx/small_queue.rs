@@ -25,7 +25,6 @@
 mod rate;
 mod tsq_window;
 
-use crate::counters::QueueCounters;
 use rate::Rate;
 use std::ops::RangeInclusive;
 pub use tsq_window::TsqWindow;
@@ -51,21 +50,16 @@ const WINDOW_NS: u64 = 1_000_000;
 pub struct QueueProgress<'a> {
     /// Bytes that the device has taken so far.
     pub taken_bytes: u64,
+    /// Packets that the device has taken so far.
+    pub taken_packets: u64,
     /// The device's byte limit; 0 if it has none.
     pub limit_bytes: u64,
+    /// The device's limit in packets, which then counts; 0 if it has none.
+    pub limit_packets: u64,
     /// True if no frame of any sender is inside.
     pub is_dry: bool,
     /// The windows that may be inside.
     pub tsq_window: &'a TsqWindow,
-}
-
-/// Returns the bytes that a queue's byte limit lets into the device: of a limit in packets, by their mean
-/// length.
-pub(super) fn device_limit_bytes(counters: &QueueCounters) -> u64 {
-    match counters.bql_limit_packets.get() {
-        0 => counters.bql_limit_bytes.get(),
-        packets => packets.saturating_mul(counters.bytes.get() / counters.packets.get().max(1)),
-    }
 }
 
 /// One sender's account of bytes inside.
@@ -86,6 +80,7 @@ pub struct Credit {
     window_returned_bytes: u32,
     /// Bytes that the device had taken at the window's start.
     window_taken_bytes: u64,
+    window_taken_packets: u64,
     /// Bytes inside at the window's start.
     window_inside_bytes: i64,
     /// The limit holds nothing back: see [`Credit::waive`].
@@ -114,6 +109,7 @@ impl Credit {
             window_start_ns: now_ns,
             window_returned_bytes: start,
             window_taken_bytes: 0,
+            window_taken_packets: 0,
             window_inside_bytes: 0,
             is_waived: false,
             is_held: false,
@@ -209,6 +205,7 @@ impl Credit {
             self.end_window(left_bytes, queue, now_ns);
             (self.window_start_ns, self.window_returned_bytes) = (now_ns, returned_bytes);
             (self.window_taken_bytes, self.window_inside_bytes) = (queue.taken_bytes, in_flight_bytes);
+            self.window_taken_packets = queue.taken_packets;
         }
         self.room_bytes = i64::from(self.limit_bytes) - in_flight_bytes;
     }
@@ -233,7 +230,8 @@ impl Credit {
         }
         let levelled_bytes = self.rate.levelled_bytes();
         let waiting_bytes = levelled_bytes * f64::from(queue.tsq_window.windows());
-        let device_bytes = queue.limit_bytes as f64 * levelled_bytes / self.rate.queue_bytes.max(1.0);
+        let device_bytes =
+            self.device_limit_bytes(queue) as f64 * levelled_bytes / self.rate.queue_bytes.max(1.0);
         // The conversions to integers saturate.
         let wanted_bytes = (waiting_bytes + device_bytes) as u32;
         let least_bytes = match (self.was_starved, self.was_held) {
@@ -243,6 +241,21 @@ impl Credit {
         self.limit_bytes = wanted_bytes.max(least_bytes).min(self.max_bytes);
         self.device_bytes = (device_bytes as u32).min(self.limit_bytes / 2);
         (self.was_held, self.was_starved) = (false, false);
+    }
+
+    /// Returns the bytes that the queue's limit lets into the device: of a limit in packets, by the mean
+    /// length of those that it took in this window, or of all.
+    fn device_limit_bytes(&self, queue: QueueProgress<'_>) -> u64 {
+        let bytes = queue.taken_bytes.saturating_sub(self.window_taken_bytes);
+        let (bytes, packets) = match queue.taken_packets.saturating_sub(self.window_taken_packets) {
+            0 => (queue.taken_bytes, queue.taken_packets.max(1)),
+            packets => (bytes, packets),
+        };
+        if queue.limit_packets == 0 {
+            queue.limit_bytes
+        } else {
+            queue.limit_packets.saturating_mul(bytes / packets)
+        }
     }
 
     fn measure(&mut self, left_bytes: u32, taken_bytes: u64, elapsed_ns: u64) {
@@ -262,16 +275,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_in_packets_is_as_long_as_the_packets_are() {
-        let counters = QueueCounters::default();
-        counters.bql_limit_bytes.set(15_140);
-        assert_eq!(device_limit_bytes(&counters), 15_140);
-        counters.bql_limit_packets.set(10);
-        counters.packets.add(100);
-        counters.bytes.add(6_000);
-        assert_eq!(device_limit_bytes(&counters), 600);
-        counters.bytes.add(100 * 65_536 - 6_000);
-        assert_eq!(device_limit_bytes(&counters), 655_360, "super-packets");
+    fn a_limit_in_packets_is_as_long_as_the_packets_of_the_window_are() {
+        let tsq_window = TsqWindow::new();
+        let progress = |packets: u64, bytes: u64, limit_packets| QueueProgress {
+            taken_bytes: bytes,
+            taken_packets: packets,
+            limit_bytes: 15_140,
+            limit_packets,
+            is_dry: false,
+            tsq_window: &tsq_window,
+        };
+        let mut credit = Credit::new(Some(1 << 20), 0, 0);
+        assert_eq!(credit.device_limit_bytes(progress(100, 6000, 0)), 15_140);
+        let small = progress(1_000_000, 60_000_000, 10);
+        assert_eq!(credit.device_limit_bytes(small), 600);
+        credit.look(0, small, WINDOW_NS);
+        let then = progress(1_001_000, 60_000_000 + 1000 * 65_536, 10);
+        assert_eq!(credit.device_limit_bytes(then), 655_360, "super-packets after small ones");
     }
 
     #[test]
@@ -279,7 +299,14 @@ mod tests {
         let pool =
             crate::pool::PagePool::builder().frames(8).frame_bytes(8192).huge_pages(false).build().unwrap();
         let tsq_window = TsqWindow::new();
-        let queue = QueueProgress { taken_bytes: 0, limit_bytes: 0, is_dry: false, tsq_window: &tsq_window };
+        let queue = QueueProgress {
+            taken_bytes: 0,
+            taken_packets: 0,
+            limit_bytes: 0,
+            limit_packets: 0,
+            is_dry: false,
+            tsq_window: &tsq_window,
+        };
         let mut cache = pool.cache("test").unwrap();
         for packet_bytes in [64, 1000, 1514, 2500, 5000] {
             let mut packet = Batch::new(1);

@@ -124,7 +124,9 @@ impl Rig {
         sender.woken_at = None;
         let queue = QueueProgress {
             taken_bytes: self.taken_bytes,
+            taken_packets: 0,
             limit_bytes: self.bql.limit().into(),
+            limit_packets: 0,
             is_dry: self.fifo.is_empty() && self.bql.in_flight() == 0,
             tsq_window: &self.tsq_window,
         };
@@ -150,7 +152,14 @@ impl Rig {
 /// A queue whose device has no byte limit.
 fn taken(bytes: u32) -> QueueProgress<'static> {
     static ONE: TsqWindow = TsqWindow::new();
-    QueueProgress { taken_bytes: bytes.into(), limit_bytes: 0, is_dry: true, tsq_window: &ONE }
+    QueueProgress {
+        taken_bytes: bytes.into(),
+        taken_packets: 0,
+        limit_bytes: 0,
+        limit_packets: 0,
+        is_dry: true,
+        tsq_window: &ONE,
+    }
 }
 
 #[test]

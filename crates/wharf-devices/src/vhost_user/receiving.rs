@@ -34,8 +34,9 @@ impl Receiving {
         let budget = budget.min(to.room());
         if budget > 0
             && let Some(mac) = link.announcing.take()
+            && !announce(mac, cache, to)?
         {
-            announce(mac, cache, to)?;
+            link.announcing.again(mac);
         }
         for turn in 0..pairs {
             let left = budget - (to.len() - before);
@@ -152,9 +153,9 @@ impl Receiving {
 }
 
 /// Adds the frame by which switches learn where a machine is that was migrated, in its name: a reverse ARP
-/// request (RFC 903) to all. None without memory: the machine's own frames do it, too.
+/// request (RFC 903) to all. Returns false without memory.
 #[cold]
-fn announce(mac: [u8; 6], cache: &mut Cache, to: &mut Batch) -> Result<(), PoolError> {
+fn announce(mac: [u8; 6], cache: &mut Cache, to: &mut Batch) -> Result<bool, PoolError> {
     const HEAD: [u8; 10] = [0x80, 0x35, 0, 1, 8, 0, 6, 4, 0, 3];
     let frame = [&[0xff; 6][..], &mac, &HEAD, &mac, &[0; 4], &mac, &[0; 22]].concat();
     let before = to.len();
@@ -166,7 +167,7 @@ fn announce(mac: [u8; 6], cache: &mut Cache, to: &mut Batch) -> Result<(), PoolE
         cache.pool().region().bytes_mut(place)?.copy_from_slice(&frame);
     }
     to.refresh();
-    Ok(())
+    Ok(to.len() > before)
 }
 
 /// Pops as many buffers as there are chains for, of as many descriptors as are `left`, and prefetches their data. Returns their number, and the

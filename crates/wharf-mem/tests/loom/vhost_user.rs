@@ -87,8 +87,9 @@ impl Queue {
         self.index.store(1, SeqCst);
         // devices/virtio/split/device.rs needs_notification: fence(Ordering::SeqCst);
         fence(SeqCst);
-        // devices/vhost_user/sending/turn.rs turn: let rang = !more && tell(link, 2 * pair, &mut running.ring, lane, call);
-        // devices/vhost_user/sending/turn.rs tell: call.signal();
+        // devices/vhost_user/sending/turn.rs turn: let rang = !more && tell(link, 2 * pair, running, lane, call);
+        // devices/vhost_user/sending/turn.rs tell: let told = std::mem::take(&mut lane.owes_call) && running.tell(call);
+        // devices/vhost_user/vring.rs tell: call.signal();
         if self.is_asked.load(SeqCst) && has_new_call {
             self.sleeper.signal();
         }
@@ -169,11 +170,10 @@ impl Queue {
         // devices/vhost_user/link.rs start: let Some(mut vring) = self.vring(index) else { return Ok(()) };
         let mut vring = self.vring.lock().unwrap();
         // devices/vhost_user/link.rs start: let started = vring.start(memory, agreed, self.is_armed.load(Ordering::Relaxed));
-        // devices/vhost_user/vring.rs start: if !is_armed {
-        if !is_armed.load(Relaxed) {
-            // devices/vhost_user/vring.rs start: with_ring!(&mut ring, ring => ring.disable_notification());
-            self.is_asked.store(false, SeqCst);
-        }
+        // devices/vhost_user/vring.rs start: with_ring!(&mut ring, ring => match is_armed {
+        // devices/vhost_user/vring.rs start: true => _ = ring.enable_notification(),
+        // devices/vhost_user/vring.rs start: false => ring.disable_notification(),
+        self.is_asked.store(is_armed.load(Relaxed), SeqCst);
         // devices/vhost_user/vring.rs start: self.running = Some(Running {
         vring.is_running = true;
         // devices/vhost_user/link.rs start: drop(vring);
@@ -199,7 +199,7 @@ impl Queue {
     /// Receives what is in the ring, if it runs.
     fn receive(&self) -> bool {
         let vring = self.vring.lock().unwrap();
-        // devices/vhost_user/receiving.rs turn: let Some(running) = vring.serving() else { return Ok(true) };
+        // devices/vhost_user/receiving.rs turn: let Some((running, call)) = vring.serving() else { return Ok(true) };
         vring.is_running && self.index.load(SeqCst) == 1
     }
 
@@ -211,7 +211,7 @@ impl Queue {
         is_armed.store(true, Relaxed);
         // devices/vhost_user.rs arm: let nothing_came = self.receiving.arm(&self.link);
         let vring = self.vring.lock().unwrap();
-        // devices/vhost_user/receiving.rs arm: if let Some(running) = vring.serving() {
+        // devices/vhost_user/receiving.rs arm: if let Some((running, _)) = vring.serving() {
         if !vring.is_running {
             return true;
         }

@@ -100,3 +100,32 @@ fn steps_of_long_ago_are_not_taken_for_those_of_now() {
     }
     assert!(cache.epochs < 10, "{}", cache.epochs);
 }
+
+#[test]
+fn a_prefix_that_is_passed_over_is_no_step_to_the_next_table_if_a_shorter_one_ends_the_lookup() {
+    let [mut none, mut other] = [route([0; 4], 0, 1, &[]), route([0; 4], 0, 1, &[(5, &[10, 0, 0, 2])])];
+    (none[23], other[20]) = (7, 100); // RTN_UNREACHABLE; rtm_table
+    let all = [
+        rule(254, 1, 0, &[(6, &number(90)), (14, &number(8))]),
+        rule(100, 1, 0, &[(6, &number(100))]),
+        address(1, [10, 0, 0, 1]),
+        link(1, "a1", &[], None),
+        link(2, "a2", &[], None),
+        route([10, 0, 0, 0], 8, 2, &[(5, &[10, 2, 0, 2])]),
+        route([11, 0, 0, 0], 8, 1, &[(5, &[10, 0, 0, 2])]),
+        none,
+        other,
+        neighbour(1, [10, 0, 0, 2], 2),
+    ];
+    let tables = Tables::replay(&all.concat());
+    let query = |to: [u8; 4]| Query::to(to.into()).output(1);
+    assert_ne!(tables.lookup(&query([10, 1, 1, 1])), tables.lookup(&query([11, 0, 0, 1])));
+    for first in [10, 11] {
+        let mut cache = Cache::new(tables.clone());
+        for number in 0..6 {
+            for query in [query([first, 0, 0, number]), query([21 - first, 0, 0, number])] {
+                assert_eq!(cache.lookup(&query).cloned(), tables.lookup(&query), "{query:?}");
+            }
+        }
+    }
+}

@@ -11,7 +11,7 @@ use crate::host::Wake;
 use crate::tx::feeding::note_held;
 use crate::tx::queue::QdiscRun;
 use crate::tx::queue::waiters::{Need, has_reached};
-use crate::tx::small_queue::{Credit, QueueProgress, device_limit_bytes};
+use crate::tx::small_queue::{Credit, QueueProgress};
 use crate::wait::Deadline;
 use std::sync::Arc;
 use wharf_mem::word::{RUNNING, WAIT};
@@ -301,7 +301,9 @@ impl Sender {
         let counters = self.shared.counters();
         let queue = QueueProgress {
             taken_bytes: counters.bytes.get(),
-            limit_bytes: device_limit_bytes(counters),
+            taken_packets: counters.packets.get(),
+            limit_bytes: counters.bql_limit_bytes.get(),
+            limit_packets: counters.bql_limit_packets.get(),
             is_dry: counters.gone() >= counters.accepted.get(),
             tsq_window: self.shared.tsq_window(),
         };

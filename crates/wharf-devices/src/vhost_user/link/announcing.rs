@@ -26,6 +26,7 @@ impl Announcing {
     /// Begins a connection.
     pub(super) fn begin(&self) {
         self.own.store(NEW, Ordering::Relaxed);
+        self.asked.store(0, Ordering::Relaxed);
     }
 
     /// Adds the address at the beginning of a word (SEND_RARP).
@@ -43,9 +44,12 @@ impl Announcing {
     /// Adds the machine's own address, if it is due: frames can go to the driver.
     pub(super) fn open(&self) {
         let is_due = || self.own.compare_exchange(DUE, DONE, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if let Some([a, b, c, d, e, f]) = self.mac.filter(|_| is_due()) {
-            self.add(u64::from_ne_bytes([a, b, c, d, e, f, 0, 0]));
-        }
+        self.mac.filter(|_| is_due()).into_iter().for_each(|mac| self.again(mac));
+    }
+
+    /// Has an address announced, again if there was no memory for it.
+    pub(in super::super) fn again(&self, [a, b, c, d, e, f]: [u8; 6]) {
+        self.add(u64::from_ne_bytes([a, b, c, d, e, f, 0, 0]));
     }
 
     /// Returns the address that is to be announced, once.

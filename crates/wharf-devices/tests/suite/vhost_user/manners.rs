@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wharf_core::device::{Device, Notify};
 use wharf_devices::vhost_user::{VhostUser, VhostUserOptions};
 use wharf_devices::virtio::feature;
-use wharf_mem::Meta;
+use wharf_mem::{Batch, Meta};
 use wharf_sys::mapping::Mapping;
 use wharf_sys::shared::{Area, View};
 use wharf_testkit::Scratch;
@@ -97,7 +97,16 @@ fn pages_that_the_device_writes_are_noted_while_that_is_wanted() {
 fn a_machine_that_has_come_is_announced_once() {
     let mut rig = Rig::new("rarp", 1);
     let mut peer = agreeing(&rig, 0);
+    let mut all = [(); 4].map(|()| Batch::new(256));
+    for batch in &mut all {
+        while batch.room() > 0 {
+            let room = batch.room();
+            rig.cache.take(batch, room, 60).unwrap();
+        }
+    }
     assert!(peer.tell(SEND_RARP, &[2, 0, 0, 7, 8, 9, 0, 0], &[]));
+    assert_eq!(rig.receive(), [], "without memory");
+    all.iter_mut().for_each(|batch| rig.cache.give(batch).unwrap());
     let came = rig.receive();
     let [(frame, _)] = &came[..] else { panic!("{came:?}") };
     assert_eq!(
