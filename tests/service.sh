@@ -81,7 +81,7 @@ reloads() { # 100 of them, each with another rate, under traffic that is at time
       [ "$(grep -c 'read again' "$out/forward.err")" -ge "$n" ] && break
       sleep 0.01
     done
-    grep 'read again' "$out/forward.err" | sed -n "${n}p" | grep -q "rate=${rate}000000bit" || die "reload $n: $(tail -1 "$out/forward.err")"
+    grep 'read again' "$out/forward.err" | sed -n "${n}p" | grep -q "rate=${rate}mbit" || die "reload $n: $(tail -1 "$out/forward.err")"
   done
   hears 100 'RELOADING=1.nMONOTONIC_USEC='
   hears 101 READY=1
