@@ -18,7 +18,7 @@ subnets() { # once, at the end of the suite: they stay
   ip -n $c route add 10.9.1.0/24 via 10.9.2.1 && ip -n $c route add fd09:1::/64 via fd09:2::1 || die "no route"
   ip -n $a route add 203.0.113.0/24 via 10.9.1.1 && ip -n $b link set fb mtu 1300 && ip -n $c link set hb mtu 1300 || die "no route"
   start host "" nsenter --net=/run/netns/$c python3 crates/wharf-route/tests/routed/host.py serve
-  soon grep -q ready "$out/host.json" || die "no host"
+  soon grep -qs ready "$out/host.json" || die "no host"
 }
 
 kernel_too() { # A B: where the kernel forwards as well, a line names the setting that stops it
