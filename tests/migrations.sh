@@ -42,7 +42,7 @@ journey() {
   grep -q '"status": "completed"' "$out/qmp.json" || die "no migration: $(cat "$out/qmp.json" "$out"/place*.err)"
   cat "$out/qmp.json" >>"$out/journeys"
   # Its request 11 is GET_VRING_BASE.
-  grep -m 1 'req:11 ' "$out/place$1.err" >>"$out/rings"
+  grep -m 1 'req:11 ' "$out/place$1.err" >>"$out/rings" || die "no ring stopped"
   kill -9 "$before" && wait "$before" 2>/dev/null
   rm -f "$out/journey"
   attach "place$2"
@@ -64,7 +64,7 @@ tcp() {
 }
 
 trial() { # CONFIGURATION
-  local at round
+  local at round moves
   pairs=${1#*-} packed=off
   [ "${1%-*}" = split ] || packed=on
   rm -f "$out"/{marks,stops,rings,journeys}
@@ -75,6 +75,7 @@ trial() { # CONFIGURATION
     ip -n $b link set "w$at" master br0 up || die "no port of the bridge"
   done
   start moves "" bridge -t monitor fdb
+  moves=$pid
   embark 0
   attach place0
   answer =ready
@@ -95,6 +96,7 @@ trial() { # CONFIGURATION
     holds "wharf$at" 'all(one["pool"]["out"] == 0 for one in wharf'$at'["directions"])'
   done
   ip -n $b link del br0
+  stop moves "$moves" TERM
 }
 
 declare -A wharfs

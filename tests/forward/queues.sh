@@ -51,7 +51,7 @@ queues_gone() { # KIND: an interface of several queues goes away
 }
 
 # one_rate SENDERS: four queues, through which as many flows go, share --rate. In three seconds, however the machine pauses, it is not
-# exceeded by 2 %, of which their bursts would be a third.
+# exceeded by 2 %, of which their bursts would be a third; a forwarder that stands passes no 500 packets.
 one_rate() {
   local load began bytes ns
   forward packet:fa packet:fb --queues 4 --rate 100mbit
@@ -66,6 +66,7 @@ one_rate() {
   forwarded
   echo "packet, 4 queues, $1 flows: $((bytes * 8000 / ns)) Mbit/s through --rate 100mbit"
   [ $((bytes * 80000 / ns)) -le 1020 ] || die "4 queues together exceed their rate"
+  [ "$bytes" -ge 500000 ] || die "4 queues pass $bytes bytes in three seconds"
 }
 
 into_one() { # frames of four queues meet in a capture

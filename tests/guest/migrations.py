@@ -24,20 +24,26 @@ def drops(folder, at):
 
 
 def moments(folder):
-    """Of each migration: when the rings stopped, when the guest stopped and went on, and when the bridge had its address at the other port."""
+    """Of each migration: when the rings stopped, when the guest stopped and went on, and when the bridge had its address at the other port;
+    None if it had not before the next one."""
     lines = lambda name: open(f"{folder}/{name}").read().splitlines()
     stops, resumes = (sorted(float(line.split()[1]) for line in lines("stops") if line.startswith(what)) for what in ("STOP", "RESUME"))
     rings = [float(re.search(r"@([0-9.]+):", line)[1]) for line in lines("rings")]
     # Each entry follows a line with its time.
-    moves = [datetime.datetime.strptime(f"{at[1]} {at[2]:>06}", "%a %b %d %H:%M:%S %Y %f").timestamp()
-      for at in re.finditer(r"Timestamp: (.*) (\d+) usec\n02:00:00:00:00:02 dev w[01] ", open(f"{folder}/moves.json").read())]
-    for ring, stop, resume in zip(rings, stops, resumes):
-        moved = moves[bisect.bisect(moves, stop)] if bisect.bisect(moves, stop) < len(moves) else resume
-        yield ring, stop, resume, max(moved, resume)
+    moves = sorted({datetime.datetime.strptime(f"{at[1]} {at[2]:>06}", "%a %b %d %H:%M:%S %Y %f").timestamp()
+      for at in re.finditer(r"Timestamp: (.*) (\d+) usec\n02:00:00:00:00:02 dev w[01] ", open(f"{folder}/moves.json").read())})
+    ends = rings[1:] + [float("inf")]
+    for ring, stop, resume, end in zip(rings, stops, resumes, ends, strict=True):
+        moved = next((move for move in moves if stop < move < end), None)
+        yield ring, stop, resume, moved and max(moved, resume)
 
 
 def main(name, folder):
-    all_moments = list(moments(folder))
+    found = list(moments(folder))
+    bad = sum(moved is None for *_, moved in found)
+    if bad:
+        print(f"  {bad} times the bridge did not have the guest's address at the other port")
+    all_moments = [(ring, stop, resume, moved or resume) for ring, stop, resume, moved in found]
     journeys = [json.loads(line)["return"] for line in open(f"{folder}/journeys")]
     downtimes = [journey["downtime"] for journey in journeys]
     parts = [[(later - sooner) * 1000 for sooner, later in zip(of_one, of_one[1:])] for of_one in all_moments]
@@ -45,7 +51,6 @@ def main(name, folder):
       for what, part in zip(("rings stop to stop", "stop to resume", "resume to moved"), zip(*parts)))
     print(f"{name}: {len(journeys)} migrations, downtime {statistics.median(downtimes)} ms, {max(downtimes)} at most (ms: {show}), load {os.getloadavg()[1]:.1f}")
     resumes = [resume for _, _, resume, _ in all_moments]
-    bad = 0
     for at, way, direction in ((0, "from", Direction(f"{folder}/near.pcap", True, resumes)), (1, "to", Direction(f"{folder}/far.pcap", False, resumes))):
         # What the guest sends has its way as soon as it goes on.
         windows = [(ring, moved if at else resume) for ring, _, resume, moved in all_moments]

@@ -11,6 +11,7 @@ use anyhow::Context;
 use clap::ColorChoice;
 use clap::builder::StyledStr;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use rustix::fs::fstat;
 use rustix::process::{Resource, getrlimit};
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -81,9 +82,10 @@ fn escaped_json(text: &str) -> String {
     escaped(text, |letter| format!("\\u{:04x}", u32::from(letter))).into()
 }
 
-/// Returns the descriptor that reports go to.
-pub(crate) fn reports_to() -> Box<dyn AsFd> {
-    if REPORTS_TO_STDERR.load(Relaxed) { Box::new(std::io::stderr()) } else { Box::new(std::io::stdout()) }
+/// True if reports and errors go to one place: there, a text that is written in part must be one of both.
+pub(crate) fn is_one_stream() -> bool {
+    let place = |fd: &dyn AsFd| fstat(fd).ok().map(|place| (place.st_dev, place.st_ino));
+    REPORTS_TO_STDERR.load(Relaxed) || place(&std::io::stdout()) == place(&std::io::stderr())
 }
 
 /// The kernel's words for EFBIG, as the standard library shows them.

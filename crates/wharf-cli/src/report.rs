@@ -141,7 +141,7 @@ impl QdiscReport {
 }
 
 /// Latencies of packets.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct LatencyReport {
     pub(crate) p50: u64,
     pub(crate) p99: u64,
@@ -149,7 +149,7 @@ pub(crate) struct LatencyReport {
 }
 
 /// Latencies of packets of one DSCP.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct ClassReport {
     pub(crate) dscp: u8,
     /// Band of `prio` by its default map.

@@ -35,6 +35,8 @@ pub(super) struct Line {
     is_told: bool,
     /// Packets dropped until a line last reported it back.
     dropped: u64,
+    /// Packets that had left at the last look: a peer that was here for a moment only was never seen up.
+    left: u64,
 }
 
 /// The packets that a line concerns.
@@ -80,6 +82,7 @@ impl Default for Line {
             told: None,
             is_told: false,
             dropped: 0,
+            left: 0,
         }
     }
 }
@@ -123,17 +126,35 @@ impl Line {
     pub(super) fn look(
         &mut self, device: &Device, is_away: bool, packets: &Packets, now: Instant,
     ) -> (Option<String>, Option<String>) {
+        self.note_left(device, is_away, packets, now);
         let Some((since, why)) = &self.down else {
             let has_left = matches!(packets, Packets::Leaving { sent: 1.., .. });
             self.was_up |= !is_away && (has_left || now.saturating_duration_since(self.began) >= REPORTED);
             return (None, None);
         };
         let down = now.saturating_duration_since(*since);
-        if device.on_gone == OnGone::Fail && !self.outlives_down && self.was_up {
+        if device.on_gone == OnGone::Fail && !self.outlives_down && self.was_here() {
             return (None, (down >= GOES).then(|| why.clone()));
         }
         let given_up = self.given_up(device, down, packets);
         (if given_up.is_none() { self.tell(device, now) } else { None }, given_up)
+    }
+
+    /// Notes that packets have left: a peer has taken them, and has gone since then at the earliest.
+    fn note_left(&mut self, device: &Device, is_away: bool, packets: &Packets, now: Instant) {
+        if let Packets::Leaving { sent, .. } = *packets
+            && sent > self.left
+            && device.is_peer
+            && !is_away
+        {
+            self.left = sent;
+            self.down.iter_mut().for_each(|(since, _)| *since = now);
+        }
+    }
+
+    /// True if the device, or its peer, was ever here.
+    fn was_here(&self) -> bool {
+        self.was_up || self.left > 0
     }
 
     /// Returns the error once it has been down for longer than it may. That is no matter while nothing is to leave by it.
@@ -142,7 +163,7 @@ impl Line {
         device.give_up.filter(|time| down >= *time)?;
         if device.is_peer {
             let given_up = || format!("{name}: given up: its other side was away for {seconds:.1} s");
-            return self.was_up.then(given_up);
+            return self.was_here().then(given_up);
         }
         let matters = *packets == Packets::Arriving || packets.dropped() > self.dropped;
         matters.then(|| format!("{name}: given up: its line was down for {seconds:.1} s"))
@@ -293,5 +314,22 @@ mod tests {
         assert_eq!(strict.down(100, Packets::Arriving), (None, None), "it may be going");
         assert_eq!(strict.looks(399, Packets::Arriving), (None, None));
         assert_eq!(strict.looks(400, Packets::Arriving), (None, line("b0 has no carrier: down")));
+    }
+    #[test]
+    fn a_peer_that_went_before_anyone_saw_it_is_missed_by_what_it_took() {
+        let left = |sent| Packets::Leaving { sent, dropped: 0 };
+        let failure = || line("b0 has no carrier: down");
+        let mut seen = Seen::new(OnGone::Fail, true, 60_000);
+        assert_eq!(seen.down(0, left(0)), (None, None));
+        assert_eq!(seen.looks(5000, left(0)), (None, None), "it is still to come");
+        assert_eq!(seen.looks(5100, left(16)), (None, None), "it takes packets");
+        assert_eq!(seen.looks(5399, left(16)), (None, None));
+        assert_eq!(seen.looks(5400, left(16)), (None, failure()));
+
+        let mut waits = Seen::new(OnGone::Reopen, true, 500);
+        waits.down(0, left(0));
+        assert_eq!(waits.looks(600, left(16)), (None, None), "it may be here: no line says that it is down");
+        let away = line("given up: its other side was away for 0.5 s");
+        assert_eq!(waits.looks(1100, left(16)), (None, away));
     }
 }

@@ -28,7 +28,8 @@ pub(super) struct Printer {
     /// The file took no more.
     has_failed: bool,
     errors: Stream,
-    reports: Stream,
+    /// None if they go where errors go.
+    reports: Option<Stream>,
     /// The last line of the interval.
     before: Option<Snapshot>,
     /// The last snapshot that a signal asked for.
@@ -37,8 +38,8 @@ pub(super) struct Printer {
 
 impl Printer {
     pub(super) fn new(board: Board, json: bool, file: Option<Lines>) -> Self {
-        let (errors, reports) =
-            (Stream::new(|| Box::new(std::io::stderr())), Stream::new(output::reports_to));
+        let errors = Stream::new(|| Box::new(std::io::stderr()));
+        let reports = (!output::is_one_stream()).then(|| Stream::new(|| Box::new(std::io::stdout())));
         Self { board, json, file, has_failed: false, errors, reports, before: None, asked: None }
     }
 
@@ -48,7 +49,7 @@ impl Printer {
         let mut noted = Instant::now();
         loop {
             let next = due.into_iter().fold(noted + minute::EVERY, Instant::min);
-            let is_behind = self.errors.is_behind() || self.reports.is_behind();
+            let is_behind = self.errors.is_behind() || self.reports.as_ref().is_some_and(Stream::is_behind);
             let next = if is_behind { next.min(Instant::now() + BEHIND) } else { next };
             // A timeout of zero would be an error.
             let left = next.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
@@ -63,7 +64,7 @@ impl Printer {
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     let now = Instant::now();
                     self.errors.write_rest();
-                    self.reports.write_rest();
+                    self.reports.iter_mut().for_each(Stream::write_rest);
                     if noted + minute::EVERY <= now {
                         self.board.note_minute();
                         noted = now;
@@ -108,7 +109,9 @@ impl Printer {
             }
             None if self.has_failed => {}
             None if self.json && log::is_on() => self.tell(&json_line(&snapshot)),
-            None if self.json => self.reports.print(&json_line(&snapshot)),
+            None if self.json => {
+                self.reports.as_mut().unwrap_or(&mut self.errors).print(&json_line(&snapshot))
+            }
             None if log::is_on() => self.tell(&text::line(&snapshot)),
             None => self.tell(&format!("wharf: {}", text::line(&snapshot))),
         }
@@ -120,8 +123,11 @@ impl Printer {
         if has_lines {
             self.print_line();
         }
-        self.reports.finish();
+        // The summary waits for its reader, too.
+        self.reports.as_mut().unwrap_or(&mut self.errors).finish(None);
+        self.errors.finish(Some(BEHIND));
         tell_left_out("--stats-file", self.file.as_ref().map_or(0, Lines::left_out));
-        tell_left_out("standard output and error", self.errors.left_out() + self.reports.left_out());
+        let left_out = self.reports.as_ref().map_or(0, Stream::left_out) + self.errors.left_out();
+        tell_left_out("standard output and error", left_out);
     }
 }

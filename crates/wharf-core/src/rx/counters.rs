@@ -245,7 +245,9 @@ impl RxShared {
         let walk = &mut walk.with("queue", &self.device.name);
         let FromDevice { is_wanted, drops, signals, last } = &self.counters.device;
         is_wanted.store(true, Relaxed);
-        if let Some(Signals { interrupts, kicks }) = *lock(signals) {
+        // A walk calls the program, which may use the queue: no lock is held.
+        let signals = *lock(signals);
+        if let Some(Signals { interrupts, kicks }) = signals {
             walk.show(INTERRUPTS, interrupts);
             walk.show(KICKS, kicks);
         }
@@ -257,7 +259,8 @@ impl RxShared {
         self.counters.each(walk);
         walk.by_reason(DROPS, drops);
         for (number, inbox) in self.inboxes.get().into_iter().flatten().enumerate() {
-            lock(inbox).measure(&mut walk.with("receiver", &number.to_string()));
+            let show = lock(inbox).measured();
+            show(&mut walk.with("receiver", &number.to_string()));
         }
     }
 }

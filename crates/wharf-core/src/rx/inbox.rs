@@ -156,9 +156,13 @@ impl Inbox {
         [("inbox-full", self.full_drops), (RECEIVER_GONE, self.gone_drops)]
     }
 
-    pub(super) fn measure(&self, walk: &mut Walk<'_>) {
-        walk.show(TAKEN, self.taken);
-        walk.show(BACKLOG, self.burst.len() as u64);
-        walk.by_reason(DROPS, &self.by_reason());
+    /// Returns what shows its metrics as of now, without its lock: a walk calls the program.
+    pub(super) fn measured(&self) -> impl Fn(&mut Walk<'_>) + use<> {
+        let (taken, waiting, reasons) = (self.taken, self.burst.len() as u64, self.by_reason());
+        move |walk| {
+            walk.show(TAKEN, taken);
+            walk.show(BACKLOG, waiting);
+            walk.by_reason(DROPS, &reasons);
+        }
     }
 }

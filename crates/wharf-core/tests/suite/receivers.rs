@@ -255,6 +255,21 @@ impl RxDevice for Supers {
 }
 
 #[test]
+fn a_walk_over_metrics_may_use_the_queue() {
+    let mut rig = Rig::new(64, 2);
+    let (queue, mut received, mut shown) = (rig.queue.clone(), rig.pool.burst(64), 0);
+    rig.arrive(0, 1);
+    rig.poll();
+    queue.measured().upgrade().unwrap().measure(&mut Walk::new(&mut |_| {
+        shown += 1;
+        rig.poller.step(0);
+        let receivers = rig.receivers.iter_mut().flatten();
+        receivers.for_each(|one| _ = one.recv(&mut received, Wait::Never));
+    }));
+    assert!(shown > 0 && received.len() == 1);
+}
+
+#[test]
 fn super_packets_of_a_slow_receiver_leave_half_of_the_pool() {
     // A share of 32 buffers holds 2 of them; one of 8 holds none.
     for (count, held) in [(1, 2), (4, 0)] {

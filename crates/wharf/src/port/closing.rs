@@ -56,7 +56,7 @@ impl Port {
     pub async fn close_async(&self, wait: impl Into<Wait>) -> Audit {
         let (port, wait) = (self.clone(), wait.into());
         // A handler's drop may panic.
-        apart(move || outlive(|| port.close(wait)).unwrap_or_else(|| port.pool().audit())).await
+        apart("wharf-close", move || port.close(wait)).await.unwrap_or_else(|| self.pool().audit())
     }
 
     /// Waits up to `wait` until all packets sent so far have left. Returns true if they have.
@@ -70,22 +70,23 @@ impl Port {
     /// The future may be dropped at any time. The thread waits on until then, and has a handle of the port.
     pub async fn drain_async(&self, wait: impl Into<Wait>) -> bool {
         let (port, wait) = (self.clone(), wait.into());
-        apart(move || port.drain(wait)).await
+        // Where that panics, nobody knows.
+        apart("wharf-drain", move || port.drain(wait)).await.unwrap_or(false)
     }
 }
 
-/// Runs `work` on a thread of its own, and waits for it as a task.
-async fn apart<T: Send + 'static>(work: impl Fn() -> T + Send + Sync + 'static) -> T {
+/// Runs `work` on a thread of this name, and waits for it as a task. Returns `None` if it panicked.
+async fn apart<T: Send + 'static>(name: &str, work: impl Fn() -> T + Send + Sync + 'static) -> Option<T> {
     let shared = Arc::new((work, AtomicWaker::new(), Mutex::new(None)));
     let own = shared.clone();
     let run = move || {
         let (work, waker, done) = &*own;
-        let value = work();
+        let value = outlive(work);
         *wharf_mem::lock(done) = Some(value);
         waker.wake();
     };
-    if std::thread::Builder::new().name("wharf-close".into()).spawn(run).is_err() {
-        return (shared.0)();
+    if std::thread::Builder::new().name(name.into()).spawn(run).is_err() {
+        return outlive(&shared.0);
     }
     poll_fn(move |context| {
         shared.1.register(context.waker());
@@ -122,5 +123,32 @@ impl Drop for Inner {
         }
         // Without a thread, the closure is dropped here, and closes by the drops of what it has.
         _ = std::thread::Builder::new().name("wharf-close".into()).spawn(close);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    fn wait_for<T: Send + 'static>(work: impl Fn() -> T + Send + Sync + 'static) -> Option<T> {
+        let (mut task, began) = (pin!(apart("wharf-drain", work)), Instant::now());
+        while began.elapsed() < Duration::from_secs(60) {
+            if let Poll::Ready(value) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                return value;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        panic!("it waits for ever");
+    }
+
+    #[test]
+    fn a_thread_apart_ends_its_task_also_by_a_panic() {
+        let name = wait_for(|| thread::current().name().map(String::from));
+        assert_eq!(name.flatten().as_deref(), Some("wharf-drain"));
+        assert_eq!(wait_for(|| -> bool { panic!("the test's work") }), None);
     }
 }

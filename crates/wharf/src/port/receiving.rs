@@ -276,7 +276,7 @@ impl Port {
             (Some(Source::Kept(device)), _) => {
                 over(device, true, handler).map_err(|(error, device)| (error, Source::Kept(device)))
             }
-            _ => unreachable!("a source is taken once"),
+            _ => return Err(QueueError::InUse { device: self.name().into() }),
         };
         let queue = opened.map_err(|(error, unused)| {
             *source = Some(unused);

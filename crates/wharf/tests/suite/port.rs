@@ -192,8 +192,10 @@ fn errors_say_what_the_path_is() {
 
 #[test]
 fn poller_of_a_port_that_only_receives_keeps_to_its_processor() {
+    // A thread that is pinned to none is not on the last alone.
+    let [_, .., last] = processors()[..] else { return };
     let spec = "udp:127.0.0.1:0,dest=frame";
-    let port = Port::builder(spec, Direction::Receive).poller_cpu(0).build().unwrap();
+    let port = Port::builder(spec, Direction::Receive).poller_cpu(last).build().unwrap();
     let (told, hears) = std::sync::mpsc::channel();
     let handler = move |_: &mut _| {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
@@ -204,7 +206,7 @@ fn poller_of_a_port_that_only_receives_keeps_to_its_processor() {
     port.on_receive(handler).unwrap();
     let address = port.name().trim_start_matches("udp:").trim_end_matches(",dest=frame").to_string();
     std::net::UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"hello", address).unwrap();
-    assert_eq!(hears.recv_timeout(LONG).unwrap(), "0");
+    assert_eq!(hears.recv_timeout(LONG).unwrap(), last.to_string());
 }
 
 #[test]
