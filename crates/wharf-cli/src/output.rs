@@ -82,10 +82,10 @@ fn escaped_json(text: &str) -> String {
     escaped(text, |letter| format!("\\u{:04x}", u32::from(letter))).into()
 }
 
-/// True if reports and errors go to one place: there, a text that is written in part must be one of both.
+/// True if reports and errors go to the same file: their texts share one stream, and none splits another.
 pub(crate) fn is_one_stream() -> bool {
-    let place = |fd: &dyn AsFd| fstat(fd).ok().map(|place| (place.st_dev, place.st_ino));
-    REPORTS_TO_STDERR.load(Relaxed) || place(&std::io::stdout()) == place(&std::io::stderr())
+    let file = |fd: &dyn AsFd| fstat(fd).ok().map(|file| (file.st_dev, file.st_ino));
+    REPORTS_TO_STDERR.load(Relaxed) || file(&std::io::stdout()) == file(&std::io::stderr())
 }
 
 /// The kernel's words for EFBIG, as the standard library shows them.

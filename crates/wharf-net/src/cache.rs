@@ -21,13 +21,13 @@ struct Kept {
     of: Query,
 }
 
-/// What steps of a family are for.
+/// The constant query of an address family, and its plan.
 #[derive(Debug)]
 struct Common {
     /// Other queries differ from it in destination, flow and ports alone.
     constant: Query,
     plan: Plan,
-    /// The number of this plan: steps of earlier ones are no good.
+    /// The number of this plan. Steps of other plans do not count.
     epoch: u64,
 }
 
@@ -40,14 +40,15 @@ pub struct Cache {
     last: Kept,
     last_at: usize,
     queries: Box<[Kept]>,
-    /// Steps whose answer is kept, with the epoch that they are of; 0: none.
+    /// Kept steps, each with the epoch of its plan; 0 for an empty slot.
     steps: Box<[u64]>,
     /// Of IPv4, and of IPv6.
     common: [Common; 2],
     epochs: u64,
-    /// The last query that was like no constant one. The next that is like this one makes it the constant:
-    /// one that comes once, between others, costs the steps nothing.
+    /// The last query that was like no constant one, and how many like it came in a row. The third makes it
+    /// the constant one: a flow of which one or two come between others costs the steps nothing.
     other: Query,
+    in_a_row: u32,
     /// The answers to queries, and behind them those of steps.
     answers: Box<[Result<Hop, NoHop>]>,
 }
@@ -67,6 +68,7 @@ impl Cache {
             common: [common(nothing), common(Query::to(Ipv6Addr::UNSPECIFIED.into()))],
             epochs: 0,
             other: nothing,
+            in_a_row: 0,
             answers: (0..QUERIES + STEPS).map(|_| Err(NoHop::NoRoute)).collect(),
         };
         made.plan_all();
@@ -153,8 +155,8 @@ impl Cache {
         self.common[usize::from(constant.is_v6())] = Common { constant, plan, epoch: self.epochs };
     }
 
-    /// Returns the place of the answer that all destinations behind a gateway share, of a query that is like
-    /// the constant one. `None` if they do not.
+    /// Returns the index of the answer that all destinations behind a gateway share, for a query like the
+    /// constant one. `None` if they share none.
     #[inline(always)]
     fn at_common(&mut self, query: &Query) -> Option<usize> {
         let step = self.snapshot.step(&self.common[usize::from(query.is_v6())].plan, query)?;
@@ -180,8 +182,7 @@ impl Cache {
         is_shared
     }
 
-    /// Returns the place of the answer to exactly this query; or to those of its step, if from now on queries
-    /// like this one are constant.
+    /// Returns the index of the answer to exactly this query, or of its step if it becomes the constant one.
     fn at_query(&mut self, query: &Query, is_like: bool) -> usize {
         let at = query.mixed() as usize % QUERIES;
         let generation = self.snapshot.generation;
@@ -196,12 +197,12 @@ impl Cache {
         at
     }
 
-    /// Makes a query that is like the last other one the constant one, if its answer is for all destinations
-    /// of its step.
+    /// Makes a query the constant one, if it is the third of its like in a row and all destinations of its
+    /// step share its answer.
     fn at_new_constant(&mut self, query: &Query) -> Option<usize> {
-        let is_once = !query.is_like(&self.other);
+        self.in_a_row = if query.is_like(&self.other) { self.in_a_row.saturating_add(1) } else { 1 };
         self.other = *query;
-        if is_once {
+        if self.in_a_row < 3 {
             return None;
         }
         let plan = self.snapshot.plan(query);

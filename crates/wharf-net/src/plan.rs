@@ -16,13 +16,13 @@ const APART_FROM: [u128; 2] = [224 << 24, 0xfe80 << 112];
 const STOPS_MAX: usize = 8;
 /// As many lookups as a processor has under way, and more.
 pub(crate) const AT_ONCE: usize = 16;
-/// Bits of a step that are left to the cache, for a number that says what the step is of.
+/// Low bits of a step, in which the cache keeps the epoch of its plan.
 pub(crate) const EPOCH_BITS: u32 = 28;
 
 /// A table that the rules lead to.
 #[derive(Clone, Copy, Debug)]
 struct Stop {
-    /// Its place among the tables of the family.
+    /// Its index among the tables of the family.
     table: usize,
     /// Prefixes shorter than this are passed over (`suppress_prefixlength`).
     len_min: u8,
@@ -31,15 +31,15 @@ struct Stop {
     main: Option<usize>,
 }
 
-/// The tables that queries come to that differ in destination, flow and ports alone; up to the first rule
-/// that regards those. Good for one snapshot.
+/// The tables that the rules lead to, for queries that differ in destination, flow and ports alone. It ends
+/// at the first rule that matches on one of these. Valid for one snapshot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     stops: Vec<Stop>,
     has_exceptions: bool,
 }
 
-/// A prefix that a query comes to, and the stop at which: never 0, with [`EPOCH_BITS`] bits that are 0.
+/// The prefix that covers a query's destination, and its stop. Never 0; the low [`EPOCH_BITS`] bits are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step(u64);
 
@@ -53,7 +53,7 @@ impl Step {
         Found::of((self.0 >> 32) as u32)
     }
 
-    /// Returns the step with the number that it is kept by.
+    /// Returns the step with the epoch of its plan, as the cache keeps it.
     #[inline(always)]
     pub(crate) fn key(self, epoch: u64) -> u64 {
         self.0 | epoch
@@ -108,8 +108,8 @@ impl Snapshot {
         Plan { stops, has_exceptions }
     }
 
-    /// Returns the prefix that a query comes to by its plan. Groups, broadcasts and addresses of a link have
-    /// ways of their own, and so has a path that has taught its MTU.
+    /// Returns the prefix that covers the destination, by the plan. `None` for groups, broadcasts and
+    /// link-local addresses, and for a destination with an MTU exception.
     #[inline]
     pub(crate) fn step(&self, plan: &Plan, query: &Query) -> Option<Step> {
         let to = query.number();
@@ -120,7 +120,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns the steps of queries of one family, as many as are looked up at a time.
+    /// Returns the steps of up to [`AT_ONCE`] queries of one family.
     pub(crate) fn steps(&self, plan: &Plan, queries: &[Query]) -> [Option<Step>; AT_ONCE] {
         let mut steps = match queries {
             [first, ..] if first.is_v6() => steps_of(&self.v6, plan, queries, Query::number),
@@ -170,8 +170,8 @@ impl Snapshot {
     }
 }
 
-/// Goes from stop to stop, from one on, up to the first that has a prefix. `reached`: how far the search in
-/// its table is.
+/// Searches the tables from stop `from` on, up to the first that has a prefix. `reached` is how far the
+/// search of the first one is.
 #[inline(always)]
 fn steps_from<K: Key>(
     routes: &Routes<K>, plan: &Plan, key: K, from: usize, mut reached: Option<Reached<'_, K>>,

@@ -324,7 +324,7 @@ impl Port {
     /// end.
     ///
     /// # Errors
-    /// [`QueueError::CannotReopen`]: the device has no place to be opened from again (`null`, `wire`,
+    /// [`QueueError::CannotReopen`]: no specification says how to open the device again (`null`, `wire`,
     /// `pcap`, a far end), or the port was built with [`OnGone::Fail`] and without [`OnStall::Reset`].
     /// [`QueueError::Closed`].
     pub fn reopen(&self) -> Result<(), QueueError> {

@@ -4,7 +4,7 @@ use crate::fold::help_width;
 use std::collections::HashMap;
 use std::ffi::OsString;
 
-/// What help says of the commands that are programs of their own.
+/// The line of help that names the commands which are installed apart.
 pub(crate) const APART: &str = "Programs of their own: wharf plan, wharf lab, wharf bench";
 /// Options for tests, and for those who measure a device: the short help leaves them out.
 pub(crate) const TUNING: &str = "Tests and tuning";

@@ -218,7 +218,7 @@ fn a_reader_that_stalls_holds_up_no_run() {
     assert!(finish(child).json()["sent"].as_u64() > Some(0));
 }
 
-/// Lines of several directions are longer than what a pipe has room for once poll(2) says that it has any.
+/// poll(2) reports room in a pipe for 4096 bytes. Lines of several directions are longer.
 #[test]
 fn a_reader_that_stalls_within_a_line_holds_up_no_signal() {
     let folder = Folder::new();

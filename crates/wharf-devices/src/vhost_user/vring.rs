@@ -81,8 +81,8 @@ pub(super) struct Running {
     pub(super) agreed: Agreed,
     /// Chains popped before the first of them is used.
     pub(super) chains: Box<[Chain]>,
-    /// The driver is to be told of the next used buffers, whatever it asks for: of those before it may not
-    /// have been.
+    /// The next used buffers are notified whatever the driver asks for: the former device may have notified
+    /// nobody of the last ones.
     owes_call: bool,
 }
 
@@ -233,7 +233,7 @@ impl Vring {
                 Ring::Packed(device)
             }
         };
-        // Whoever had the ring may have left either: QEMU asks for none while it drops what the driver sends.
+        // The former device may have left either setting: QEMU suppresses kicks while it drops packets.
         with_ring!(&mut ring, ring => match is_armed {
             true => _ = ring.enable_notification(),
             false => ring.disable_notification(),
@@ -286,9 +286,9 @@ impl Vring {
     /// True if it runs, is enabled, and stands beyond its beginning.
     pub(super) fn has_gone_before(&self) -> bool {
         // Without the wrap counters of a packed ring.
-        const PLACES: u32 = 0x7fff_7fff;
+        const INDICES: u32 = 0x7fff_7fff;
         let running = self.running.as_ref().filter(|_| self.is_enabled);
-        running.is_some_and(|running| with_ring!(&running.ring, ring => ring.next_avail()) & PLACES != 0)
+        running.is_some_and(|running| with_ring!(&running.ring, ring => ring.next_avail()) & INDICES != 0)
     }
 
     /// True if it is to be polled: its driver will not notify.

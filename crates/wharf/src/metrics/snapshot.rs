@@ -8,16 +8,14 @@ use wharf_core::rx::RxQueue;
 
 /// What a port has counted by one moment: see [`Port::snapshot`](crate::Port::snapshot). Less an earlier one
 /// of the same port, it has the counts in between. What goes up and down (`inside`, `waiting`, the limits,
-/// `frames_out`) stays that of the later moment, so that the equations below are those of a snapshot, not
-/// of a difference.
+/// `frames_out`) is as of the later moment: the equations below hold for a snapshot, not for a difference.
 ///
 /// Packets are each in one of these, at any time:
 /// - `accepted = sent + failed + returned + inside`, of those that senders handed over;
 /// - `dropped_at_senders`, of those that senders dropped before
 ///   ([`Sender::send_or_drop`](crate::Sender::send_or_drop));
-/// - `received` = taken by receivers + `waiting` + `received_drops`, of those that arrived. A handler has
-///   taken what is neither of the two;
-/// - `lost`, of those that were dropped before they were received.
+/// - `received` = taken by receivers or the handler + `waiting` + `received_drops`, of those that arrived;
+/// - `lost`, of those that the device dropped before.
 ///
 /// `drops` has `dropped_at_senders`, `failed`, `received_drops` and `lost`, by reason.
 ///
@@ -46,8 +44,7 @@ pub struct Snapshot {
     pub device: String,
     /// How the device works on this machine, such as `zerocopy`, where there are several ways.
     pub mode: Option<&'static str>,
-    /// Packets that arrived at the device and were dropped there, or were too long: they are not in
-    /// `received`.
+    /// Packets that the device dropped, and packets that were too long. They do not count in `received`.
     pub lost: u64,
     /// Packets that the device gave, to receivers or a handler.
     pub received: u64,
@@ -55,7 +52,7 @@ pub struct Snapshot {
     pub received_bytes: u64,
     /// Of `received`, packets that wait for receivers.
     pub waiting: u64,
-    /// Of `received`, packets that were dropped since: `inbox-full`, `receiver-gone`.
+    /// Of `received`, packets that no receiver took: `inbox-full`, `receiver-gone`.
     pub received_drops: u64,
     /// Packets that senders handed over.
     pub accepted: u64,

@@ -20,12 +20,12 @@ pub enum QueueError {
         /// Name of the device.
         device: String,
     },
-    /// It only sends, or was opened to send.
+    /// It has no receive side.
     #[error("{device}: {what}")]
     OnlySends {
         /// Name of the device.
         device: String,
-        /// Which of both.
+        /// The reason: its kind only sends, or it was opened to send.
         what: &'static str,
     },
     /// A receiver or a handler has the receive side, until it goes.
@@ -52,7 +52,7 @@ pub enum QueueError {
         /// Name of the device.
         device: String,
     },
-    /// The device has no place to be opened from again, or is not to be.
+    /// No specification says how to open the device again, or its port was built never to reopen it.
     #[error("{device}: it cannot be opened again")]
     CannotReopen {
         /// Name of the device.
@@ -68,7 +68,7 @@ pub enum QueueError {
         /// The system's answer.
         source: std::io::Error,
     },
-    /// Settings that cannot be, or not together.
+    /// A setting that does not fit the call, or another setting.
     #[error("{device}: {what}")]
     Misuse {
         /// Name of the device.
