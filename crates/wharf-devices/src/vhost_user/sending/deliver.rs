@@ -166,11 +166,10 @@ impl Writer {
         }
         // Without the feature of several buffers their number is 1, too (section 5.1.6.4.1).
         header_of_one[VNET_HEADER_BYTES] = 1;
-        let header = &header_of_one[..header_bytes];
         let written = match to.chain.only_writable(to.memory) {
-            Some(window) => put_in_one(&window, header, chunks),
+            Some(window) => put_in_one(&window, &header_of_one, header_bytes, chunks),
             None => {
-                let at = to.chain.copy_in(to.memory, 0, header) as u32;
+                let at = to.chain.copy_in(to.memory, 0, &header_of_one[..header_bytes]) as u32;
                 chunks.fold(at, |at, chunk| at + to.chain.copy_in(to.memory, at, chunk) as u32)
             }
         };
@@ -253,12 +252,20 @@ impl Writer {
 /// Writes header and frame to a buffer that has room for them. Returns the bytes written. A header that is
 /// still there from the last frame is left alone: its cache line need not travel to the driver again.
 #[inline(always)]
-fn put_in_one<'a>(window: &Window<'_>, header: &[u8], chunks: impl Iterator<Item = &'a [u8]>) -> u32 {
-    let mut there = [0xff; HEADER_BYTES_MAX];
-    if !window.copy_out(0, &mut there[..header.len()]) || there[..header.len()] != *header {
-        window.copy_in(0, header);
+fn put_in_one<'a>(
+    window: &Window<'_>, header: &[u8; HEADER_BYTES_MAX], header_bytes: usize,
+    chunks: impl Iterator<Item = &'a [u8]>,
+) -> u32 {
+    // Bytes beyond a short header are equal, so that all of them are compared at once.
+    let mut there = *header;
+    let is_read = match header_bytes {
+        HEADER_BYTES_MAX => window.copy_out(0, &mut there),
+        short => window.copy_out(0, &mut there[..short]),
+    };
+    if !is_read || there != *header {
+        window.copy_in(0, &header[..header_bytes]);
     }
-    chunks.fold(header.len() as u32, |at, chunk| {
+    chunks.fold(header_bytes as u32, |at, chunk| {
         at + if window.copy_in(at as usize, chunk) { chunk.len() as u32 } else { 0 }
     })
 }

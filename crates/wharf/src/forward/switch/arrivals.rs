@@ -96,6 +96,9 @@ pub(super) struct Copier {
     pub(super) memory: Cache,
 }
 
+/// What a frame says, and the port that it leaves by; none for all of its VLAN.
+type Way = (Read, Option<u8>);
+
 /// See the module.
 pub(super) struct Arrivals {
     pub(super) switch: Arc<Switch>,
@@ -118,11 +121,12 @@ impl Arrivals {
             self.change();
         }
         let tick = self.switch.tick.load(Relaxed);
+        let mut last = None;
         while let Some(frame) = burst.frames().first() {
             // A frame of the burst is of its pool.
             let head = burst.pool().region().bytes(frame).unwrap_or_default();
-            let (mut read, to) = match self.way(head, tick) {
-                Ok(way) => way,
+            let (mut read, to) = match self.way(head, tick, last) {
+                Ok(way) => *last.insert(way),
                 Err(reason) => {
                     self.drop_first(burst, reason);
                     continue;
@@ -150,13 +154,17 @@ impl Arrivals {
         }
     }
 
-    /// Returns the port that a frame leaves by; none for all of its VLAN.
-    fn way(&self, head: &[u8], tick: u8) -> Result<(Read, Option<u8>), Unsent> {
+    /// Returns the port that a frame leaves by; none for all of its VLAN. A frame between the stations of
+    /// the `last` one of its burst goes the same way.
+    fn way(&self, head: &[u8], tick: u8, last: Option<Way>) -> Result<Way, Unsent> {
         let read = Read::of(head, &self.vlans).map_err(|wrong| match wrong {
             Wrong::Address => Unsent::BadAddress,
             Wrong::LinkLocal => Unsent::LinkLocal,
             Wrong::Vlan => Unsent::OtherVlan,
         })?;
+        if let Some(last) = last.filter(|(known, to)| *known == read && to.is_some()) {
+            return Ok(last);
+        }
         let may_be_here = || self.switch.may_be_at(&head[6..12], self.port);
         match self.switch.table.see(read.from, self.port, tick, may_be_here) {
             Seen::Here | Seen::NoRoom => {}
