@@ -142,9 +142,9 @@ impl Inbox {
             .for_each(|(reason, count)| see(reason, count));
     }
 
-    /// Returns the packets that the receiver has taken, and those that were dropped.
-    pub(super) fn taken_and_dropped(&self) -> (u64, u64) {
-        (self.taken, self.full_drops + self.gone_drops)
+    /// Returns the number of packets that the receiver has taken.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// True if the receiver is gone.
