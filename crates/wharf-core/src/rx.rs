@@ -325,7 +325,7 @@ impl RxShared {
         let is_for_all = self.concerns_all();
         for inbox in self.inboxes.get().into_iter().flatten() {
             let mut inbox = lock(inbox);
-            let has_news = is_for_all || !inbox.burst.is_empty();
+            let has_news = is_for_all || !inbox.is_empty();
             let waiting = if has_news { inbox.waiting.take() } else { None };
             drop(inbox);
             waiting.map(crate::host::wake);

@@ -82,6 +82,9 @@ fn each_line_that_a_model_restates_is_in_its_function_in_that_order() {
     let by_model: BTreeMap<_, _> = models.map(|model| (model.clone(), check(&model))).collect();
     for name in [
         "waitlist",
+        "close",
+        "shut_queue",
+        "snapshot",
         "memory",
         "poller",
         "dedicated",

@@ -3,6 +3,7 @@
 mod builder;
 mod closing;
 mod events;
+mod giving_back;
 mod host;
 mod metrics;
 mod owner;
@@ -20,11 +21,12 @@ pub use recovery::OnStall;
 use crate::OpenError;
 use crate::metrics::Snapshot;
 use events::PortMonitor;
+use giving_back::GivingBack;
 pub(crate) use host::Host;
 use host::{Served, Serving};
 use metrics::{Gone, Measurements};
 pub(crate) use pollers::Pollers;
-use receiving::{GivingBack, Receiving, Source};
+use receiving::{Receiving, Source};
 use std::sync::{Arc, Mutex, MutexGuard};
 use wharf_core::device::Duplex;
 use wharf_core::monitor::Watched;
@@ -97,6 +99,8 @@ struct Inner {
     giving_back: GivingBack,
     /// Receivers get packets longer than a frame, as chains.
     takes_chains: bool,
+    /// Packets that a receiver holds, if that was set.
+    inbox_packets: Option<u32>,
     /// Its device is the other end of another port's, in this process.
     is_far_end: bool,
     measured: Measurements,

@@ -160,27 +160,22 @@ impl RxQueue {
         all
     }
 
-    /// Shows the others.
+    /// Returns the frames received, those of them that wait for receivers, and those that were dropped since,
+    /// by reason: a reason may come more than once.
     #[doc(hidden)]
-    pub fn own_drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
-        let mut all = Vec::new();
-        self.add_own_drops(&mut all);
-        all.into_iter().for_each(|(reason, count)| see(reason, count));
-    }
-
-    /// Returns the frames received, those of them that wait for receivers, and those that were dropped since.
-    #[doc(hidden)]
-    pub fn received_waiting_dropped(&self) -> (u64, u64, u64) {
-        let (mut taken, mut dropped) = (0, self.shared.counters.left.get());
+    pub fn received_waiting_dropped(&self) -> (u64, u64, Vec<(&'static str, u64)>) {
+        let (mut taken, mut drops) = (0, vec![(RECEIVER_GONE, self.shared.counters.left.get())]);
         let inboxes = self.shared.inboxes.get();
         for inbox in inboxes.into_iter().flatten() {
-            let (of_it, drops) = lock(inbox).taken_and_dropped();
-            (taken, dropped) = (taken + of_it, dropped + drops);
+            let inbox = lock(inbox);
+            taken += inbox.taken();
+            inbox.drops(&mut |reason, count| drops.push((reason, count)));
         }
+        let dropped: u64 = drops.iter().map(|(_, count)| count).sum();
         // In this order: what comes meanwhile waits. A handler does not say what it has taken.
         let received = self.received();
         let waiting = inboxes.map_or(0, |_| received.saturating_sub(taken + dropped));
-        (received, waiting, dropped)
+        (received, waiting, drops)
     }
 
     /// Returns the frames that were dropped before they counted as received, as too long.
@@ -231,7 +226,7 @@ impl RxQueue {
         self.shared.measure_own(&drops, walk);
     }
 
-    /// Shows the others.
+    /// Shows those of its device.
     #[doc(hidden)]
     pub fn measure_device(&self, walk: &mut Walk<'_>) {
         let drops = self.shared.measure_device(walk);

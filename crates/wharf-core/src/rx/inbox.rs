@@ -9,9 +9,10 @@ use super::{Handler, Rest};
 use crate::host::Wake;
 use crate::metrics::{Row, Walk};
 use crate::pool::{Burst, PagePool};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
-use wharf_mem::{Batch, lock};
+use wharf_mem::{Batch, Frame, lock};
 
 /// The reason of packets whose receiver was gone.
 pub(super) const RECEIVER_GONE: &str = "receiver-gone";
@@ -27,9 +28,13 @@ const DROPS: Row = Row::counter(
 /// Packets received and not taken yet.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    pub(super) burst: Burst,
-    /// Most bytes inside.
-    bytes_max: u64,
+    burst: Burst,
+    /// Packets behind those of the burst, which is not empty then: of an inbox for more than a burst holds.
+    behind: VecDeque<Frame>,
+    behind_bytes: u64,
+    /// Most packets inside, and the most that may be set.
+    packets_max: usize,
+    share_packets: usize,
     /// The poller holds packets for which there was no room.
     is_full: bool,
     /// The receiver is gone: packets that come are freed.
@@ -42,10 +47,13 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    fn new(pool: &PagePool, capacity: usize) -> Arc<Mutex<Self>> {
+    fn new(pool: &PagePool, packets_max: usize, share_packets: usize) -> Arc<Mutex<Self>> {
         Arc::new(Mutex::new(Self {
-            burst: pool.burst(capacity),
-            bytes_max: capacity as u64 * u64::from(pool.region().data_bytes_max()),
+            burst: pool.burst(BATCH_FRAMES_MAX),
+            behind: VecDeque::new(),
+            behind_bytes: 0,
+            packets_max,
+            share_packets,
             is_full: false,
             is_closed: false,
             waiting: None,
@@ -57,7 +65,7 @@ impl Inbox {
 
     /// Makes an inbox, and the handler that fills it. Packets without room stay with the poller.
     pub(super) fn one(pool: &PagePool) -> (Vec<Arc<Mutex<Self>>>, Handler) {
-        let inbox = Self::new(pool, BATCH_FRAMES_MAX);
+        let inbox = Self::new(pool, BATCH_FRAMES_MAX, pool.frames() as usize / 2);
         let mine = inbox.clone();
         (vec![inbox], Box::new(move |burst: &mut Burst| lock(&mine).put(burst)))
     }
@@ -68,7 +76,8 @@ impl Inbox {
         pool: &PagePool, count: usize, mut by: impl FnMut(&[u8]) -> u64 + Send + 'static,
     ) -> (Vec<Arc<Mutex<Self>>>, Handler) {
         let share_packets = pool.frames() as usize / (2 * count);
-        let inboxes: Vec<_> = (0..count).map(|_| Self::new(pool, share_packets)).collect();
+        let packets_max = share_packets.min(BATCH_FRAMES_MAX);
+        let inboxes: Vec<_> = (0..count).map(|_| Self::new(pool, packets_max, share_packets)).collect();
         let mut sorted: Vec<_> = (0..count).map(|_| pool.burst(BATCH_FRAMES_MAX)).collect();
         let mine = inboxes.clone();
         let handler = move |burst: &mut Burst| {
@@ -97,7 +106,7 @@ impl Inbox {
             self.gone_drops += burst.len() as u64;
             return Rest::Free;
         }
-        self.burst.batch_mut().append(burst.batch_mut(), usize::MAX);
+        self.add(burst.batch_mut(), usize::MAX);
         self.is_full = !burst.is_empty();
         if self.is_full { Rest::Again } else { Rest::Free }
     }
@@ -108,7 +117,9 @@ impl Inbox {
             self.gone_drops += packets.len() as u64;
             return;
         }
-        let mut room_bytes = self.bytes_max.saturating_sub(self.burst.batch_mut().bytes());
+        let bytes_max = self.packets_max as u64 * u64::from(self.burst.pool().region().data_bytes_max());
+        let bytes = self.burst.batch_mut().bytes() + self.behind_bytes;
+        let mut room_bytes = bytes_max.saturating_sub(bytes);
         let fits = |&len_bytes: &u32| {
             let left = room_bytes.checked_sub(len_bytes.into());
             room_bytes = left.unwrap_or(0);
@@ -116,21 +127,76 @@ impl Inbox {
         };
         let lengths = packets.frames().iter().map(|frame| frame.len_bytes());
         let fitting = lengths.take_while(fits).count();
-        self.burst.batch_mut().append(packets, fitting);
+        self.add(packets, fitting);
         self.full_drops += packets.len() as u64;
+    }
+
+    /// Moves up to `most` packets to the back, as far as there is room.
+    fn add(&mut self, from: &mut Batch, most: usize) {
+        let mut most = most.min(self.packets_max.saturating_sub(self.len()));
+        if self.behind.is_empty() {
+            most -= self.burst.batch_mut().append(from, most);
+        }
+        if most > 0 && !from.is_empty() {
+            self.add_behind(from, most);
+        }
+    }
+
+    #[cold]
+    fn add_behind(&mut self, from: &mut Batch, most: usize) {
+        for frame in (0..most).map_while(|_| from.pop()) {
+            self.behind_bytes += u64::from(frame.len_bytes());
+            self.behind.push_back(frame);
+        }
+    }
+
+    /// Moves packets from behind into the burst.
+    #[cold]
+    fn move_up(&mut self) {
+        let Self { burst, behind, behind_bytes, .. } = self;
+        burst
+            .batch_mut()
+            .fill_by(|| behind.pop_front().inspect(|frame| *behind_bytes -= u64::from(frame.len_bytes())));
+    }
+
+    /// Sets the most packets inside, within its share of the pool.
+    pub(super) fn set_packets_max(&mut self, packets: usize) {
+        self.packets_max = packets.min(self.share_packets).max(1);
+    }
+
+    /// Returns the number of packets inside.
+    fn len(&self) -> usize {
+        self.burst.len() + self.behind.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.burst.is_empty()
+    }
+
+    /// Returns the number of the pool of its packets.
+    pub(super) fn pool_number(&self) -> u8 {
+        self.burst.number()
     }
 
     /// Moves packets to the back of `into`. Returns their number, and true if the poller has more.
     pub(super) fn take(&mut self, into: &mut Burst) -> (usize, bool) {
-        let count = into.batch_mut().append(self.burst.batch_mut(), usize::MAX);
+        let mut count = into.batch_mut().append(self.burst.batch_mut(), usize::MAX);
+        while !self.behind.is_empty() && self.burst.is_empty() {
+            self.move_up();
+            count += into.batch_mut().append(self.burst.batch_mut(), usize::MAX);
+        }
         self.taken += count as u64;
         (count, count > 0 && std::mem::take(&mut self.is_full))
     }
 
     /// Frees the packets inside, and those that come from now on.
     pub(super) fn close(&mut self) {
-        self.gone_drops += self.burst.len() as u64;
+        self.gone_drops += self.len() as u64;
         self.burst.clear();
+        while !self.behind.is_empty() {
+            self.move_up();
+            self.burst.clear();
+        }
         self.is_closed = true;
     }
 
@@ -142,9 +208,9 @@ impl Inbox {
             .for_each(|(reason, count)| see(reason, count));
     }
 
-    /// Returns the packets that the receiver has taken, and those that were dropped.
-    pub(super) fn taken_and_dropped(&self) -> (u64, u64) {
-        (self.taken, self.full_drops + self.gone_drops)
+    /// Returns the number of packets that the receiver has taken.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// True if the receiver is gone.
@@ -158,7 +224,7 @@ impl Inbox {
 
     /// Returns what shows its metrics as of now, without its lock: a walk calls the program.
     pub(super) fn measured(&self) -> impl Fn(&mut Walk<'_>) + use<> {
-        let (taken, waiting, reasons) = (self.taken, self.burst.len() as u64, self.by_reason());
+        let (taken, waiting, reasons) = (self.taken, self.len() as u64, self.by_reason());
         move |walk| {
             walk.show(TAKEN, taken);
             walk.show(BACKLOG, waiting);

@@ -155,6 +155,13 @@ impl Receiver {
         self.kept = Some(Box::new(value));
     }
 
+    /// Sets the packets that it holds until a call takes them, 256 before. All receivers of a queue together
+    /// hold at most half of the pool.
+    #[doc(hidden)]
+    pub fn set_inbox_packets(&mut self, packets: usize) {
+        lock(&self.inbox).set_packets_max(packets);
+    }
+
     /// The queue that it receives from: counters, drops.
     pub fn queue(&self) -> &RxQueue {
         &self.queue
@@ -257,7 +264,7 @@ impl Receiver {
     /// Takes packets out of the inbox, and calls a poller that has more.
     fn take(&mut self, into: &mut Burst) -> Result<usize, RecvError> {
         let mut inbox = lock(&self.inbox);
-        let (ours, theirs) = (inbox.burst.number(), into.number());
+        let (ours, theirs) = (inbox.pool_number(), into.number());
         if ours != theirs {
             return Err(RecvError::ForeignPool { ours, theirs });
         }
@@ -291,7 +298,7 @@ impl Receiver {
             Way::Poller { park, .. } => {
                 let park = park.clone();
                 self.announce(park.waker());
-                if lock(&self.inbox).burst.is_empty() && !self.queue.shared.concerns_all() {
+                if lock(&self.inbox).is_empty() && !self.queue.shared.concerns_all() {
                     park.park(left_ns);
                 }
             }

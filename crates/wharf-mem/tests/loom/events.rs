@@ -1,8 +1,8 @@
-//! Events of a path: an owner tells, a poller moves the news into the log, a reader reads. The descriptor is a flag
-//! that is swapped: the kernel writes and reads an event counter under one lock, so that one follows the other.
-//! `crates/wharf/src/port/events/monitor.rs`.
+//! Events of a port: an owner tells, a poller moves the news into the log, a reader reads, and another thread
+//! closes the port. The descriptor is a flag that is swapped: the kernel writes and reads an event counter
+//! under one lock, so that one follows the other. `crates/wharf/src/port/events/monitor.rs`.
 
-use crate::{OF_THREE_THREADS, check};
+use crate::{OF_THREE_THREADS, check, may};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
@@ -15,6 +15,7 @@ struct Monitor {
     log: Mutex<usize>,
     is_readable: AtomicBool,
     told: AtomicUsize,
+    closed: AtomicBool,
 }
 
 impl Monitor {
@@ -37,8 +38,16 @@ impl Monitor {
         }
     }
 
+    /// A thread closes the port.
+    fn close(&self) {
+        // wharf/port/events/monitor.rs close: self.closed.store(true, SeqCst);
+        self.closed.store(true, SeqCst);
+        // wharf/port/events/monitor.rs close: self.ring();
+        self.is_readable.swap(true, SeqCst);
+    }
+
     /// A reader takes an event, and clears the descriptor when it has read all.
-    fn read(&self, next: &mut usize) -> bool {
+    fn read(&self, next: &mut usize, looks_for_the_end: bool) -> bool {
         let mut log = self.log.lock().unwrap();
         *log += self.news.take().count();
         let is_there = *next < *log;
@@ -48,7 +57,7 @@ impl Monitor {
             // wharf/port/events/monitor.rs take: listener.clear();
             self.is_readable.swap(false, SeqCst);
             // wharf/port/events/monitor.rs take: if !self.news.is_empty() || self.is_closed() {
-            if !self.news.is_empty() {
+            if !self.news.is_empty() || looks_for_the_end && self.closed.load(SeqCst) {
                 self.is_readable.swap(true, SeqCst);
             }
         }
@@ -65,13 +74,42 @@ fn a_reader_that_waits_for_the_descriptor_misses_no_event() {
         let poller = monitor.clone();
         let poller = thread::spawn(move || (0..2).for_each(|_| poller.look()));
         let mut next = 0;
-        (0..2).for_each(|_| _ = monitor.read(&mut next));
+        (0..2).for_each(|_| _ = monitor.read(&mut next, true));
         owner.join().unwrap();
         poller.join().unwrap();
         // Waits for the descriptor, as in poll(2), and reads.
         while monitor.is_readable.load(SeqCst) {
-            monitor.read(&mut next);
+            monitor.read(&mut next, true);
         }
         assert_eq!(next, monitor.told.load(SeqCst), "an event is left, and the descriptor is not readable");
     });
+}
+
+/// A reader takes an event while the port is closed. Returns true if in some interleaving it then waits for a
+/// descriptor that is not readable, and never will be.
+fn waits_after_the_end(looks_for_the_end: bool) -> bool {
+    may(OF_THREE_THREADS, move |waits| {
+        let monitor = Arc::new(Monitor::default());
+        let owner = monitor.clone();
+        let owner = thread::spawn(move || owner.tell());
+        let closing = monitor.clone();
+        let closing = thread::spawn(move || closing.close());
+        let mut next = 0;
+        monitor.read(&mut next, looks_for_the_end);
+        owner.join().unwrap();
+        closing.join().unwrap();
+        while monitor.is_readable.load(SeqCst) && monitor.read(&mut next, looks_for_the_end) {}
+        waits.note(!monitor.is_readable.load(SeqCst));
+        assert_eq!(next, monitor.told.load(SeqCst), "an event is left");
+    })
+}
+
+#[test]
+fn a_reader_that_waits_for_the_descriptor_hears_of_the_end() {
+    assert!(!waits_after_the_end(true));
+}
+
+#[test]
+fn clearing_the_descriptor_without_a_look_for_the_end_is_found() {
+    assert!(waits_after_the_end(false));
 }

@@ -11,6 +11,7 @@
 #![cfg(loom)]
 
 mod bias;
+mod close;
 mod dedicated;
 mod events;
 mod hand_off;
@@ -23,6 +24,8 @@ mod reopen;
 mod reserved;
 mod reset_waiters;
 mod rings;
+mod shut_queue;
+mod snapshot;
 mod vhost_user;
 mod waitlist;
 

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::ops::Sub;
-use wharf_core::counters::{QueueCounters, SenderCounters};
+use wharf_core::counters::{DROP_TAIL, QueueCounters, SenderCounters};
 use wharf_core::queue::TxQueue;
-use wharf_core::rx::RxQueue;
+use wharf_core::rx::{RxQueue, TOO_LONG};
 
 /// What a port has counted by one moment: see [`Port::snapshot`](crate::Port::snapshot). Less an earlier one
 /// of the same port, it has the counts in between. What goes up and down (`inside`, `waiting`, the limits,
 /// `frames_out`) is as of the later moment: the equations below hold for a snapshot, not for a difference.
 ///
-/// Packets are each in one of these, at any time:
+/// Packets are each in one of these, at any time, also while the port works:
 /// - `accepted = sent + failed + returned + inside`, of those that senders handed over;
 /// - `dropped_at_senders`, of those that senders dropped before
 ///   ([`Sender::send_or_drop`](crate::Sender::send_or_drop));
 /// - `received` = taken by receivers or the handler + `waiting` + `received_drops`, of those that arrived;
 /// - `lost`, of those that the device dropped before.
 ///
-/// `drops` has `dropped_at_senders`, `failed`, `received_drops` and `lost`, by reason.
+/// `drops` has the sum of `dropped_at_senders`, `failed`, `received_drops` and `lost`, by reason.
 ///
 /// ```
 /// use std::time::Duration;
@@ -96,14 +96,16 @@ impl Snapshot {
         all
     }
 
-    /// Adds a transmit queue.
+    /// Adds a transmit queue. `failed` is the sum of the losses by reason, so that a packet which is lost
+    /// meanwhile is in both or in neither.
     pub(crate) fn add_queue(&mut self, queue: &TxQueue) {
-        let (counters, senders) = (queue.counters(), queue.sender_totals());
+        let counters = queue.counters();
         let of = |count: fn(&QueueCounters) -> u64| count(counters);
-        // In this order: a packet that goes on meanwhile is inside.
-        let undelivered = counters.undelivered.get();
+        // In this order: a packet that goes on meanwhile is inside, and one that has left was handed over.
+        let failed = self.add_losses(counters.failures());
+        let undelivered = self.add_losses(counters.undelivered_by_reason());
         self.sent += of(|all| all.sent.get()).saturating_sub(undelivered);
-        self.failed += of(|all| all.failed.get()) + undelivered;
+        self.failed += failed + undelivered;
         self.returned += of(|all| all.returned.get());
         self.sent_bytes += of(|all| all.bytes.get().saturating_sub(all.failed_bytes.get()));
         self.batches += of(|all| all.batches.get());
@@ -111,14 +113,13 @@ impl Snapshot {
         self.requeues += of(|all| all.requeues.get());
         self.limit_bytes += of(|all| all.bql_limit_bytes.get());
         self.limit_packets += of(|all| all.bql_limit_packets.get());
-        let SenderCounters { packets, drops, waits, .. } = &senders;
+        let SenderCounters { packets, drops, waits, .. } = &queue.sender_totals();
         // A sender counts what it has sent in its own call behind the device.
         let gone = self.sent + self.failed + self.returned;
         self.accepted = (self.accepted + packets.get()).max(gone);
         self.inside = self.accepted - gone;
-        self.dropped_at_senders += drops.get();
+        self.dropped_at_senders += self.add_losses(vec![(DROP_TAIL, drops.get())]);
         self.waits += waits.get();
-        queue.drops(&mut |reason, count| self.add_drops(reason, count));
         self.mode = self.mode.or(queue.device_mode());
     }
 
@@ -127,25 +128,23 @@ impl Snapshot {
         let (received, waiting, drops) = queue.received_waiting_dropped();
         self.received += received;
         self.waiting += waiting;
-        self.received_drops += drops;
+        self.received_drops += self.add_losses(drops);
         self.received_bytes += queue.received_bytes();
-        self.lost += queue.too_long();
-        queue.own_drops(&mut |reason, count| self.add_drops(reason, count));
+        self.lost += self.add_losses(vec![(TOO_LONG, queue.too_long())]);
         self.mode = self.mode.or(queue.device_mode());
     }
 
     /// Adds the drops of a device that receives.
     pub(crate) fn add_device_drops(&mut self, drops: &[(&'static str, u64)]) {
-        for &(reason, count) in drops {
-            self.lost += count;
-            self.add_drops(reason, count);
-        }
+        self.lost += self.add_losses(drops.to_vec());
     }
 
-    fn add_drops(&mut self, reason: &str, count: u64) {
-        if count > 0 {
+    /// Adds losses by reason. Returns their sum.
+    fn add_losses(&mut self, losses: Vec<(&'static str, u64)>) -> u64 {
+        for &(reason, count) in losses.iter().filter(|(_, count)| *count > 0) {
             *self.drops.entry(reason.into()).or_default() += count;
         }
+        losses.iter().map(|(_, count)| count).sum()
     }
 }
 

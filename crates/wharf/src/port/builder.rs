@@ -9,6 +9,7 @@ use std::time::Duration;
 use wharf_core::bql::Bounds;
 use wharf_core::device::AnyDevice;
 use wharf_core::engine::Batching;
+use wharf_core::host::{Clock, Park};
 use wharf_core::poller::Settings;
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::Qdisc;
@@ -48,6 +49,7 @@ struct Common {
     recovery: Recovery,
     takes_chains: bool,
     lane_packets: Option<u32>,
+    inbox_packets: Option<u32>,
     host: Host,
     is_far_end: bool,
 }
@@ -146,6 +148,25 @@ impl PortBuilder {
         self
     }
 
+    /// Sets the packets that each receiver holds until a call takes them: 1 to 65536, 256 by default. With
+    /// more, a receiver that is alone receives nothing more for the time being, and one of several drops
+    /// what comes. All receivers of the port together hold at most half of the pool.
+    #[must_use]
+    pub fn inbox_packets(mut self, packets: u32) -> Self {
+        self.common.inbox_packets = Some(packets);
+        self
+    }
+
+    /// Sets the clock of the queue, of the disciplines, of departure times and of the pool, unless that is
+    /// set; and the way in which senders, and receivers that a poller serves, wait for a time of it. By
+    /// default [`HostClock`](crate::queue::HostClock) and [`HostPark`](crate::queue::HostPark). Its seconds
+    /// are the host's: pollers and devices wait by the host's clock. A test in which time is counted takes
+    /// [`Virtual`](crate::testing::Virtual).
+    #[must_use]
+    pub fn clock(self, clock: Arc<dyn Clock>, park: Arc<dyn Park>) -> Self {
+        self.host(Host::Own(clock, park))
+    }
+
     /// Puts what `wrap` makes around each device, outside of what opens it again, and around a receive side
     /// that is a device of its own (`packet`, opened both ways): one that fails in a test, or a trace. See
     /// [`wrap_device!`](crate::device::wrap_device).
@@ -218,6 +239,15 @@ impl PortBuilder {
     #[must_use]
     pub fn stall_after(mut self, time: Duration) -> Self {
         self.common.recovery.stall_after = Some(time);
+        self
+    }
+
+    /// Sets how long the line must be down before [`Event::Down`](crate::Event::Down) tells of it, so that
+    /// one that flaps is no news (a router's carrier delay); by default it tells at once. [`Port::state`]
+    /// knows it at once in any case.
+    #[must_use]
+    pub fn down_after(mut self, time: Duration) -> Self {
+        self.common.recovery.down_after = time;
         self
     }
 

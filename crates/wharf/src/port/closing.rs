@@ -1,5 +1,6 @@
 //! The end of a port: closed by a call, or with its last handle.
 
+use super::giving_back::GIVING_BACK_MAX;
 use super::receiving::{self, Source};
 use super::{Host, Inner, Port, Serving};
 use atomic_waker::AtomicWaker;
@@ -44,7 +45,7 @@ impl Port {
         drop(poller);
         receiving::close_kept(&self.inner.receiving_pool, source);
         self.inner.giving_back.wait();
-        self.inner.monitor.reopener().inspect(|reopener| reopener.wait_closed(receiving::GIVING_BACK_MAX));
+        self.inner.monitor.reopener().inspect(|reopener| reopener.wait_closed(GIVING_BACK_MAX));
         self.inner.monitor.close();
         self.inner.queue.as_ref().map_or_else(|| self.inner.pool.audit(), TxQueue::audit)
     }

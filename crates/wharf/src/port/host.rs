@@ -1,5 +1,5 @@
 //! `Host`: a port's clock, its ways to wait, and what runs its pollers: threads, or a test that counts time
-//! by itself.
+//! by itself. Pollers wait in epoll(7) whichever clock a port has.
 
 use super::world::{Seated, World};
 use std::io;
@@ -23,6 +23,8 @@ pub(crate) enum Host {
     /// This machine.
     #[default]
     Machine,
+    /// The same, by a clock and a way to wait of the user's own.
+    Own(Arc<dyn Clock>, Arc<dyn Park>),
     /// Virtual time.
     World(Arc<World>),
 }
@@ -45,6 +47,7 @@ impl Host {
     pub(super) fn clock(&self) -> Arc<dyn Clock> {
         match self {
             Self::Machine => Arc::new(HostClock),
+            Self::Own(clock, _) => clock.clone(),
             Self::World(world) => world.clone(),
         }
     }
@@ -52,6 +55,7 @@ impl Host {
     pub(super) fn park(&self) -> Arc<dyn Park> {
         match self {
             Self::Machine => Arc::new(HostPark),
+            Self::Own(_, park) => park.clone(),
             Self::World(world) => world.clone(),
         }
     }
@@ -60,7 +64,7 @@ impl Host {
     /// wait for ever: time does not pass meanwhile.
     pub(super) fn settings(&self, settings: Settings) -> Settings {
         match self {
-            Self::Machine => settings,
+            Self::Machine | Self::Own(..) => settings,
             Self::World(_) => Settings { mode: Mode::Sleeping, ..settings },
         }
     }
@@ -70,7 +74,7 @@ impl Host {
         &self, spec: &DeviceSpec, direction: Direction, queues: Queues,
     ) -> Result<Vec<Opened>, DeviceError> {
         match (self, spec.kind().name) {
-            (Self::Machine, _) | (_, "null") => spec.open(direction, queues),
+            (Self::Machine | Self::Own(..), _) | (_, "null") => spec.open(direction, queues),
             (Self::World(world), "wire") => wire::open_by(spec, world.clone()),
             _ => Err(spec.fault("virtual time has the devices `wire` and `null` alone")),
         }
@@ -87,7 +91,7 @@ impl Host {
     /// Returns a way to wait, for a receiver that polls in its own calls.
     pub(super) fn wait(&self) -> io::Result<Box<dyn PollerWait>> {
         match self {
-            Self::Machine => Ok(Box::new(HostWait::new()?)),
+            Self::Machine | Self::Own(..) => Ok(Box::new(HostWait::new()?)),
             Self::World(world) => Ok(world.wait()),
         }
     }
@@ -99,7 +103,7 @@ impl Host {
         let queues = || served.iter().filter_map(|one| one.queue.as_ref());
         let receivers = || served.iter().filter_map(|one| one.receiver.as_ref());
         match self {
-            Self::Machine => {
+            Self::Machine | Self::Own(..) => {
                 let poller = PollerThread::builder().settings(settings);
                 let poller = cpu.into_iter().fold(poller, PollerBuilder::pin);
                 let poller = queues().fold(poller, PollerBuilder::queue);

@@ -1,8 +1,8 @@
 //! The receive side of a port: the receiver or handler that has it, and how it is given back.
 
 use super::{Parts, Port, Serving};
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::any::Any;
+use std::sync::Arc;
 use wharf_core::device::RxDevice;
 use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::{Claimants, QueueError};
@@ -43,36 +43,6 @@ impl Drop for Lease {
     }
 }
 
-/// Most time that [`Port::close`] waits for another thread that has the device.
-pub(super) const GIVING_BACK_MAX: Duration = Duration::from_secs(5);
-
-/// Counts the threads that are giving the receive side back. The device is theirs meanwhile.
-#[derive(Default)]
-pub(super) struct GivingBack {
-    threads: Mutex<u32>,
-    is_over: Condvar,
-}
-
-impl GivingBack {
-    fn begin(&self) -> impl Drop + '_ {
-        struct Begun<'a>(&'a GivingBack);
-        impl Drop for Begun<'_> {
-            fn drop(&mut self) {
-                *wharf_mem::lock(&self.0.threads) -= 1;
-                self.0.is_over.notify_all();
-            }
-        }
-        *wharf_mem::lock(&self.threads) += 1;
-        Begun(self)
-    }
-
-    /// Waits until no thread does so, for at most [`GIVING_BACK_MAX`].
-    pub(super) fn wait(&self) {
-        let threads = wharf_mem::lock(&self.threads);
-        _ = self.is_over.wait_timeout_while(threads, GIVING_BACK_MAX, |threads| *threads > 0);
-    }
-}
-
 /// The receive side of a port.
 pub(super) enum Source {
     /// There is none, or a receiver has it: the error of the port's name.
@@ -108,7 +78,7 @@ impl Port {
         let (pool, settings) = (&self.inner.receiving_pool, self.inner.settings);
         self.receive(User::Caller, |open| {
             let mut receiver = Receiver::on_caller(pool, wait, settings, open)?;
-            receiver.keep(Lease(self.clone()));
+            self.equip(&mut receiver, Lease(self.clone()));
             receiver.poller_counters().into_iter().for_each(|poller| self.inner.measured.add(poller));
             Ok((receiver.queue().clone(), receiver))
         })
@@ -123,7 +93,7 @@ impl Port {
         let (clock, park) = (self.inner.host.clock(), self.inner.host.park());
         self.receive(User::Served, |open| {
             let mut receiver = Receiver::behind_poller(&self.inner.receiving_pool, clock, park, open)?;
-            receiver.keep(Lease(self.clone()));
+            self.equip(&mut receiver, Lease(self.clone()));
             Ok((receiver.queue().clone(), receiver))
         })
     }
@@ -132,11 +102,12 @@ impl Port {
     /// number `by(bytes) % count`, in order; of a chain, the bytes are its first chunk. By
     /// [`flow_hash`](crate::net::flow_hash), a flow keeps to one receiver.
     ///
-    /// A receiver that is slow holds up only itself: each holds up to 256 packets, all of them together half
-    /// of the pool (20 packets for each of 100 receivers of the default pool of 4096), and drops what it has
-    /// no room for, also a super-packet longer than its share. Metrics count the drops by receiver and
-    /// reason, `inbox-full` or `receiver-gone`. An error of the device, or a panic of `by`, is reported to
-    /// one of the receivers; the end, to all.
+    /// A receiver that is slow holds up only itself: each holds up to 256 packets
+    /// ([`PortBuilder::inbox_packets`](crate::PortBuilder::inbox_packets)), all of them together half of the
+    /// pool (20 packets for each of 100 receivers of the default pool of 4096), and drops what it has no room
+    /// for, also a super-packet longer than its share. Metrics count the drops by receiver and reason,
+    /// `inbox-full` or `receiver-gone`. An error of the device, or a panic of `by`, is reported to one of the
+    /// receivers; the end, to all.
     ///
     /// ```
     /// use std::time::Duration;
@@ -171,7 +142,7 @@ impl Port {
             let pool = &self.inner.receiving_pool;
             let mut receivers = Receiver::several_behind_poller(pool, clock, park, count, by, open)?;
             let lease = Arc::new(Lease(self.clone()));
-            receivers.iter_mut().for_each(|receiver| receiver.keep(lease.clone()));
+            receivers.iter_mut().for_each(|receiver| self.equip(receiver, lease.clone()));
             Ok((receivers[0].queue().clone(), receivers))
         })
     }
@@ -228,6 +199,13 @@ impl Port {
         &self, handler: impl FnMut(&mut Burst) -> Rest + Send + 'static,
     ) -> Result<RxQueue, QueueError> {
         self.receive(User::Handler, |open| open(Box::new(handler)).map(|queue| (queue.clone(), queue)))
+    }
+
+    /// Has a new receiver keep `lease`, and hold as many packets as the port's settings say.
+    fn equip(&self, receiver: &mut Receiver, lease: impl Any + Send + Sync) {
+        receiver.keep(lease);
+        let packets = self.inner.inbox_packets;
+        packets.into_iter().for_each(|packets| receiver.set_inbox_packets(packets as usize));
     }
 
     /// Gives the receive side to `user`. `make` opens its queue with a handler.

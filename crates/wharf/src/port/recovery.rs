@@ -24,6 +24,8 @@ pub(super) struct Recovery {
     pub(super) on_gone: OnGone,
     /// See [`Watchdog::new`](wharf_core::monitor::Watchdog::new).
     pub(super) stall_after: Option<Duration>,
+    /// The time for which a line is down before that is told.
+    pub(super) down_after: Duration,
     /// The time after which `on_stall` is done, if that is not at once.
     pub(super) remedy_after: Option<Duration>,
     pub(super) reopener: Option<Arc<Reopener>>,

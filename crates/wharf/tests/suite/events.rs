@@ -12,7 +12,7 @@ use wharf::queue::Rest;
 use wharf::{Direction, Event, Port, SendError, Sender, Sent, Wait};
 use wharf::{Events, Owners, PortBuilder, State};
 use wharf_testkit::gate::{Control, Gate};
-use wharf_testkit::threads::within_a_minute;
+use wharf_testkit::threads::{eventually, within_a_minute};
 
 /// A wait that a fault alone makes this long.
 const LONG: Duration = Duration::from_secs(20);
@@ -133,6 +133,28 @@ fn a_device_that_completes_nothing_is_told_while_it_lasts() {
             stall(owners, None);
         }
     });
+}
+
+#[test]
+fn a_line_that_flaps_is_no_news_before_it_is_down_for_as_long_as_is_asked_for() {
+    let (path, _, line) = gate(|path| path.down_after(Duration::from_secs(3600)));
+    let mut events = path.events().unwrap();
+    for (state, is_it) in [(DOWN, false), (UP, true), (DOWN, false)] {
+        line.store(state, SeqCst);
+        eventually(LONG, || (path.state() == State::Up) == is_it);
+    }
+    assert_eq!(events.try_next(), None);
+    line.store(GONE, SeqCst);
+    assert!(matches!(next(&mut events), Event::Gone { .. }));
+
+    let after = Duration::from_millis(20);
+    let (path, _, line) = gate(|path| path.down_after(after));
+    let mut events = path.events().unwrap();
+    line.store(DOWN, SeqCst);
+    let event = next(&mut events);
+    assert!(matches!(&event, Event::Down { since, .. } if since.elapsed() >= after), "{event:?}");
+    line.store(UP, SeqCst);
+    assert_eq!(next(&mut events), Event::Up);
 }
 
 #[test]

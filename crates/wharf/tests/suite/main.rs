@@ -15,6 +15,7 @@ mod posted;
 mod quiet;
 mod receivers;
 mod reopened;
+mod settings;
 mod sides;
 mod snapshot;
 mod stopped;

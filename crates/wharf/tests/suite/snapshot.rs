@@ -1,10 +1,13 @@
 //! A port's snapshot: it adds up at any time, outlives receivers and the port, and can be subtracted.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
+use wharf::device::wrap_device;
 use wharf::metrics::Snapshot;
 use wharf::queue::Rest;
-use wharf::testing::Virtual;
+use wharf::testing::{Fault, FaultSpec, Virtual};
 use wharf::{Direction, Port, Wait};
 use wharf_testkit::threads::{eventually, within_a_minute};
 
@@ -148,11 +151,11 @@ fn near_end_of_a_wire_closes_first_then_its_packets_count_once_they_are_back() {
 fn snapshot_adds_up_while_a_sender_sends() {
     let port = Port::open("null", Direction::Send).unwrap();
     let mut sender = port.sender("test").unwrap();
-    let stop = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
         scope.spawn(|| {
             let mut burst = sender.burst(32);
-            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            while !stop.load(Relaxed) {
                 sender.fill(&mut burst, 32, 60, LONG).unwrap();
                 _ = sender.send(&mut burst, LONG).unwrap();
             }
@@ -161,7 +164,7 @@ fn snapshot_adds_up_while_a_sender_sends() {
             let now = port.snapshot();
             assert_eq!(now.accepted, now.sent + now.failed + now.returned + now.inside, "{now:?}");
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        stop.store(true, Relaxed);
     });
 }
 
@@ -224,4 +227,27 @@ fn handler_drops_the_last_handle_of_its_own_port() {
             port.close(Duration::ZERO);
         }
     });
+}
+
+#[test]
+fn losses_by_reason_add_up_while_a_device_fails_packets() {
+    let spec = FaultSpec::parse("error=1/2").unwrap();
+    let wrap = move |device| wrap_device!(device, |inner| Fault::new(inner, &spec));
+    let port = Port::builder("null", Direction::Send).wrap(wrap).build().unwrap();
+    let mut sender = port.sender("test").unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut burst = sender.burst(32);
+            while !stop.load(Relaxed) {
+                sender.fill(&mut burst, 32, 60, LONG).unwrap();
+                _ = sender.send(&mut burst, LONG).unwrap();
+            }
+        });
+        let wrong =
+            (0..20_000).map(|_| port.snapshot()).find(|now| now.drops.values().sum::<u64>() != now.failed);
+        stop.store(true, Relaxed);
+        assert_eq!(wrong, None);
+    });
+    assert!(assert_adds_up(&port, 0).failed > 0);
 }

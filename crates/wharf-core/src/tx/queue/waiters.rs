@@ -30,7 +30,7 @@ use crate::host::{self, Wake};
 use crate::pool::PagePool;
 use crate::qdisc::Backpressure;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst, fence};
 use std::sync::{Arc, Mutex};
 use wait_lists::WaitLists;
 use wharf_mem::frame::BANDS_MAX;
@@ -131,6 +131,8 @@ impl Waiters {
     pub(crate) fn register(&self, place: u16, need: Need, wake: Arc<dyn Wake>) -> Arc<Waiter> {
         let waiter = Arc::new(Waiter::new(place, need, wake));
         self.inbox.push(Message::Waits(waiter.clone()));
+        // Before the sender looks whether the queue is closed: see `Shared::close`.
+        fence(SeqCst);
         waiter
     }
 

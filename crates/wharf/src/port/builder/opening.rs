@@ -6,6 +6,7 @@ use crate::open_error::Refusing;
 use crate::port::metrics::Measurements;
 use crate::port::recovery::Recovery;
 use crate::port::{Inner, OnGone, OnStall, Parts, Pollers, Port, PortMonitor, Source};
+use std::ops::RangeInclusive;
 use std::slice::from_ref;
 use std::sync::{Arc, Mutex};
 use wharf_core::device::{AnyDevice, DeviceError, Duplex};
@@ -13,6 +14,9 @@ use wharf_core::pool::PagePool;
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_devices::reopen::Reopener;
 use wharf_devices::spec::{DeviceSpec, Direction, Opened, QueueLayout, Queues, SUPER_PACKET_BYTES_MAX};
+
+/// What a receiver may hold, packets.
+const INBOX_BOUNDS: RangeInclusive<u32> = 1..=65536;
 
 impl PortBuilder {
     /// Opens `count` queues of the device now, without memory. [`PortBuilder::build`] or
@@ -226,12 +230,24 @@ impl PortBuilder {
         Self { name: Some(format!("far end of {name}")), common, ..Self::over(devices, direction) }
     }
 
-    fn build_over(mut self, name: String, opened: Opened) -> Result<Port, QueueError> {
-        let Common { owners, poller: settings, takes_chains, is_far_end, .. } = self.common;
-        let (host, direction) = (self.common.host.clone(), self.direction);
+    /// Checks the settings that no part of the port checks by itself.
+    fn check(&self, name: &str) -> Result<(), QueueError> {
         if let Some(cpu) = self.cpu().filter(|cpu| !wharf_devices::host::processors().contains(cpu)) {
-            return Err(misuse(&name, format!("no processor {cpu} for this process")));
+            return Err(misuse(name, format!("no processor {cpu} for this process")));
         }
+        match self.common.inbox_packets.filter(|packets| !INBOX_BOUNDS.contains(packets)) {
+            None => Ok(()),
+            Some(packets) => {
+                let (setting, value, why) = ("inbox packets", packets.into(), "1 to 65536");
+                Err(QueueError::Setting { setting, value, why })
+            }
+        }
+    }
+
+    fn build_over(mut self, name: String, opened: Opened) -> Result<Port, QueueError> {
+        let Common { owners, poller: settings, takes_chains, inbox_packets, is_far_end, .. } = self.common;
+        let (host, direction) = (self.common.host.clone(), self.direction);
+        self.check(&name)?;
         let pool = match &self.common.pool {
             Some(pool) => pool.clone(),
             None => host.pool(from_ref(&opened))?,
@@ -269,6 +285,7 @@ impl PortBuilder {
             parts,
             giving_back: Default::default(),
             takes_chains,
+            inbox_packets,
             is_far_end,
             measured: Measurements::default(),
             monitor,

@@ -34,6 +34,9 @@ pub(super) struct Kept {
     patience: Option<Watchdog>,
     /// When the next look at the line is due, ns.
     pub(super) looks_ns: u64,
+    /// The time for which the line is down before that is told, and what is told then.
+    down_after: Duration,
+    untold: Option<Event>,
     pub(super) on: (OnStall, OnGone),
     pub(super) remedy: Option<Remedy>,
 }
@@ -47,6 +50,8 @@ impl Kept {
             watchdog: Watchdog::new(recovery.stall_after),
             patience: recovery.remedy_after.map(|time| Watchdog::new(Some(time))),
             looks_ns: 0,
+            down_after: recovery.down_after,
+            untold: None,
             on: (recovery.on_stall, recovery.on_gone),
             remedy: None,
         }
@@ -109,20 +114,44 @@ impl Kept {
             }
             _ => {}
         }
-        self.log.push(event);
+        match event {
+            Event::Down { .. } => self.untold = Some(event),
+            Event::Panicked { .. } => self.log.push(event),
+            _ => {
+                self.untold = None;
+                self.log.push(event);
+            }
+        }
+        self.tell_down();
     }
 
-    /// Takes in what the device says of its line. Returns true if that is news.
+    /// Tells of a line that has been down for long enough.
+    fn tell_down(&mut self) {
+        if self.down_left().is_some_and(|left| left.is_zero()) {
+            self.untold.take().into_iter().for_each(|event| self.log.push(event));
+        }
+    }
+
+    /// Returns the time until it is told that the line is down, if that is still to be told.
+    pub(super) fn down_left(&self) -> Option<Duration> {
+        let Some(Event::Down { since, .. }) = &self.untold else { return None };
+        Some(self.down_after.saturating_sub(since.elapsed()))
+    }
+
+    /// Takes in what the device says of its line. Returns true if there is news.
     pub(super) fn line_is(&mut self, link: Link) -> bool {
         let before = self.log.end();
         match (link, &self.line) {
             (Some(Err(error)), _) => event_of(&error).into_iter().for_each(|event| self.hear(event)),
             (Some(Ok(())), State::Down { .. }) => {
                 self.line = State::Up;
-                self.log.push(Event::Up);
+                if self.untold.take().is_none() {
+                    self.log.push(Event::Up);
+                }
             }
             _ => {}
         }
+        self.tell_down();
         self.log.end() > before
     }
 

@@ -2,13 +2,15 @@
 
 use super::{QueueError, Shared};
 use crate::tx::sender::SendError;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use wharf_mem::word::DEAD;
 
 impl Shared {
     /// Lets senders in no more.
     pub(in crate::tx::queue) fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        // Before the waiters are looked at: a sender that registers meanwhile is seen, or sees this.
+        fence(Ordering::SeqCst);
         self.sender_settings.note_change();
     }
 
