@@ -29,7 +29,7 @@ const DROPS: Row = Row::counter(
 #[derive(Debug)]
 pub(super) struct Inbox {
     burst: Burst,
-    /// Packets behind those of the burst, which is not empty then: of an inbox for more than a burst holds.
+    /// Packets that the burst has no room for. The burst is not empty unless they are.
     behind: VecDeque<Frame>,
     behind_bytes: u64,
     /// Most packets inside, and the most that may be set.

@@ -21,14 +21,14 @@ use wharf_mem::{Batch, Published};
 struct Steps {
     /// The queue is closed before the waiters are woken.
     closes_first: bool,
-    /// The sender registers before it looks whether the queue is closed.
+    /// The sender registers before it checks whether the queue is closed.
     registers_first: bool,
-    /// A fence stands between these two steps of the sender, and between those two of the closing thread: the
-    /// inbox of waiters is first looked at, and taken only if it is not empty.
+    /// A fence stands between these two steps of the sender, and between those two of the closing thread. It is
+    /// needed because the inbox of waiters is checked first, and swapped only if it is not empty.
     fences: bool,
     /// The owner gives back what comes after the end, too.
     drains_late: bool,
-    /// A message is there before the owner is told of it.
+    /// A message is there before the owner is called.
     leaves_first: bool,
 }
 
@@ -186,15 +186,15 @@ impl Model {
     }
 
     fn control(&self, message: Message) {
-        let tell = || self.queue.serve_if_owner(self.queue.cell.claim_unreserved(CONTROL), CONTROL);
+        let call = || self.queue.serve_if_owner(self.queue.cell.claim_unreserved(CONTROL), CONTROL);
         if !self.steps.leaves_first {
-            tell();
+            call();
         }
         // core/tx/queue/shared/control.rs control: self.messages.push(message);
         self.queue.messages.push(message);
         // core/tx/queue/shared/control.rs control: match self.cell.claim_unreserved(CONTROL) {
         if self.steps.leaves_first {
-            tell();
+            call();
         }
     }
 
@@ -221,7 +221,7 @@ fn goes_wrong(steps: Steps, scene: Scene) -> bool {
         let closing = thread::spawn(move || theirs.close());
         model.poll();
         let answers = closing.join().unwrap();
-        // All that could wake the sender has happened, unless it looks for itself.
+        // All that could wake the sender has happened, unless it checks for itself.
         model.over.store(true, SeqCst);
         model.queue.bell.notify();
         let (end, frame) = sending.join().unwrap();
@@ -250,7 +250,7 @@ fn waking_the_waiters_before_the_queue_is_closed_is_found() {
 }
 
 #[test]
-fn looking_for_the_end_before_registering_is_found() {
+fn checking_for_the_end_before_registering_is_found() {
     assert!(goes_wrong(Steps { registers_first: false, ..RIGHT }, STALLED));
 }
 
@@ -265,6 +265,6 @@ fn an_owner_that_gives_nothing_back_after_the_end_is_found() {
 }
 
 #[test]
-fn telling_the_owner_before_the_message_is_there_is_found() {
+fn calling_the_owner_before_the_message_is_there_is_found() {
     assert!(goes_wrong(Steps { leaves_first: false, ..RIGHT }, OVER));
 }

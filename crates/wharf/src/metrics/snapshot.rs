@@ -118,7 +118,7 @@ impl Snapshot {
         let gone = self.sent + self.failed + self.returned;
         self.accepted = (self.accepted + packets.get()).max(gone);
         self.inside = self.accepted - gone;
-        self.dropped_at_senders += self.add_losses(vec![(DROP_TAIL, drops.get())]);
+        self.dropped_at_senders += self.add_losses([(DROP_TAIL, drops.get())]);
         self.waits += waits.get();
         self.mode = self.mode.or(queue.device_mode());
     }
@@ -130,21 +130,22 @@ impl Snapshot {
         self.waiting += waiting;
         self.received_drops += self.add_losses(drops);
         self.received_bytes += queue.received_bytes();
-        self.lost += self.add_losses(vec![(TOO_LONG, queue.too_long())]);
+        self.lost += self.add_losses([(TOO_LONG, queue.too_long())]);
         self.mode = self.mode.or(queue.device_mode());
     }
 
     /// Adds the drops of a device that receives.
     pub(crate) fn add_device_drops(&mut self, drops: &[(&'static str, u64)]) {
-        self.lost += self.add_losses(drops.to_vec());
+        self.lost += self.add_losses(drops.iter().copied());
     }
 
     /// Adds losses by reason. Returns their sum.
-    fn add_losses(&mut self, losses: Vec<(&'static str, u64)>) -> u64 {
-        for &(reason, count) in losses.iter().filter(|(_, count)| *count > 0) {
+    fn add_losses(&mut self, losses: impl IntoIterator<Item = (&'static str, u64)>) -> u64 {
+        let add = |(reason, count): (&str, u64)| {
             *self.drops.entry(reason.into()).or_default() += count;
-        }
-        losses.iter().map(|(_, count)| count).sum()
+            count
+        };
+        losses.into_iter().filter(|(_, count)| *count > 0).map(add).sum()
     }
 }
 

@@ -148,9 +148,9 @@ impl PortBuilder {
         self
     }
 
-    /// Sets the packets that each receiver holds until a call takes them: 1 to 65536, 256 by default. With
-    /// more, a receiver that is alone receives nothing more for the time being, and one of several drops
-    /// what comes. All receivers of the port together hold at most half of the pool.
+    /// Sets the packets that each receiver holds until a call takes them: 1 to 65536, 256 by default.
+    /// When it is full, a receiver that is alone leaves the packets behind them to the poller and the
+    /// device, and one of several drops them. All receivers of the port hold at most half of the pool.
     #[must_use]
     pub fn inbox_packets(mut self, packets: u32) -> Self {
         self.common.inbox_packets = Some(packets);
@@ -242,9 +242,9 @@ impl PortBuilder {
         self
     }
 
-    /// Sets how long the line must be down before [`Event::Down`](crate::Event::Down) tells of it, so that
-    /// one that flaps is no news (a router's carrier delay); by default it tells at once. [`Port::state`]
-    /// knows it at once in any case.
+    /// Sets how long the line must be down before [`Event::Down`](crate::Event::Down) reports it (a router's
+    /// carrier delay), so that a line that flaps is not reported. The default is zero. [`Port::state`] does
+    /// not wait for it.
     #[must_use]
     pub fn down_after(mut self, time: Duration) -> Self {
         self.common.recovery.down_after = time;

@@ -24,7 +24,7 @@ pub(super) struct Recovery {
     pub(super) on_gone: OnGone,
     /// See [`Watchdog::new`](wharf_core::monitor::Watchdog::new).
     pub(super) stall_after: Option<Duration>,
-    /// The time for which a line is down before that is told.
+    /// The time for which a line must be down before an event reports it.
     pub(super) down_after: Duration,
     /// The time after which `on_stall` is done, if that is not at once.
     pub(super) remedy_after: Option<Duration>,

@@ -131,7 +131,7 @@ impl Waiters {
     pub(crate) fn register(&self, place: u16, need: Need, wake: Arc<dyn Wake>) -> Arc<Waiter> {
         let waiter = Arc::new(Waiter::new(place, need, wake));
         self.inbox.push(Message::Waits(waiter.clone()));
-        // Before the sender looks whether the queue is closed: see `Shared::close`.
+        // The sender checks after it whether the queue is closed: see `Shared::close`.
         fence(SeqCst);
         waiter
     }

@@ -96,7 +96,7 @@ pub(super) struct Copier {
     pub(super) memory: Cache,
 }
 
-/// What a frame says, and the port that it leaves by; none for all of its VLAN.
+/// The header of a frame, and the port that the frame leaves by; none for all of its VLAN.
 type Way = (Read, Option<u8>);
 
 /// See the module.
@@ -125,7 +125,7 @@ impl Arrivals {
         while let Some(frame) = burst.frames().first() {
             // A frame of the burst is of its pool.
             let head = burst.pool().region().bytes(frame).unwrap_or_default();
-            let (mut read, to) = match self.way(head, tick, last) {
+            let (mut read, to) = match self.way(head, tick, last.take()) {
                 Ok(way) => *last.insert(way),
                 Err(reason) => {
                     self.drop_first(burst, reason);
@@ -154,8 +154,8 @@ impl Arrivals {
         }
     }
 
-    /// Returns the port that a frame leaves by; none for all of its VLAN. A frame between the stations of
-    /// the `last` one of its burst goes the same way.
+    /// Returns the port that a frame leaves by; none for all of its VLAN. `last` is the way
+    /// of the frame before it in the burst, if that went on: a frame with the same header goes the same way.
     fn way(&self, head: &[u8], tick: u8, last: Option<Way>) -> Result<Way, Unsent> {
         let read = Read::of(head, &self.vlans).map_err(|wrong| match wrong {
             Wrong::Address => Unsent::BadAddress,

@@ -96,6 +96,22 @@ impl Rig {
         self.sent += 1;
     }
 
+    /// Has frames come in at a port as one burst, by a handler of their own.
+    fn pass(&mut self, port: usize, frames: &[Frame]) {
+        let (clock, activity) = (self.time.clock(), Arc::default());
+        let handler = self.switch.handler(port, &settings(), &self.pool, clock, &activity);
+        let ((mut handler, counts), near) = (handler.unwrap(), &self.near[port]);
+        let (mut memory, mut burst) = (near.sender("burst").unwrap(), near.burst(frames.len()));
+        for bytes in frames.iter().map(Frame::bytes) {
+            let mut packet = memory.packet(bytes.len() as u32, Wait::Never).unwrap();
+            packet.bytes_mut().copy_from_slice(&bytes);
+            assert!(burst.push(packet).is_ok());
+        }
+        handler(&mut burst);
+        self.counts.push(counts);
+        self.sent += frames.len() as u64;
+    }
+
     /// All that has arrived, by port.
     fn arrived(&mut self) -> Vec<Vec<Frame>> {
         self.time.run(MS);
@@ -181,7 +197,8 @@ fn vlans() -> impl Strategy<Value = Vec<Vlans>> {
 }
 
 fn frame() -> impl Strategy<Value = (prop::sample::Index, u8, Option<u8>, Option<u16>)> {
-    let (from, to) = (0..6u8, prop_oneof![5 => (0..6u8).prop_map(Some), 1 => Just(None)]);
+    // Few stations: many frames are between the two of an earlier one.
+    let (from, to) = (0..3u8, prop_oneof![5 => (0..3u8).prop_map(Some), 1 => Just(None)]);
     (
         any::<prop::sample::Index>(),
         from,
@@ -199,9 +216,9 @@ proptest! {
         let mut rig = Rig::new(&vlans, &settings());
         let (mut known, mut number) = (HashMap::new(), 0);
         for burst in bursts {
-            // Frames of one burst come in by one port: in order, whatever the pollers do.
+            // Frames of one burst come in by one port, together.
             let at = burst[0].0.index(vlans.len());
-            let mut wanted = vec![Vec::new(); vlans.len()];
+            let (mut wanted, mut frames) = (vec![Vec::new(); vlans.len()], Vec::new());
             for (_, from, to, tag) in burst {
                 let to = to.map_or(ALL, mac);
                 let frame = Frame { to, from: mac(from), tag, number };
@@ -209,8 +226,9 @@ proptest! {
                 for (port, frame) in model(&mut known, &vlans, at, frame) {
                     wanted[port].push(frame);
                 }
-                rig.send(at, frame);
+                frames.push(frame);
             }
+            rig.pass(at, &frames);
             prop_assert_eq!(rig.arrived(), wanted);
         }
         rig.end();
@@ -261,6 +279,20 @@ fn a_station_that_is_silent_is_forgotten_and_one_that_is_pinned_is_not_taken() {
     rig.send(1, frame(0, 1));
     assert_eq!(counts(rig.arrived()), [1, 0, 0], "another port has its address, and gets nothing for it");
     assert_eq!(rig.freed(Unsent::Spoofed), 1);
+    rig.end();
+}
+
+#[test]
+fn a_station_that_moves_within_a_burst_is_at_its_new_port_for_the_frames_behind() {
+    let mut rig = Rig::new(&[Vlans::Any, Vlans::Any, Vlans::Any], &settings());
+    let frame = |to: u8, from: u8, number| Frame { to: mac(to), from: mac(from), tag: None, number };
+    rig.send(1, frame(9, 1, 0));
+    rig.arrived();
+    // The second frame has moved the destination of the first to port 0.
+    let frames = [frame(1, 0, 1), frame(0, 1, 2), frame(1, 0, 3)];
+    rig.pass(0, &frames);
+    assert_eq!(rig.arrived(), [vec![], vec![frames[0]], vec![]]);
+    assert_eq!(rig.freed(Unsent::SamePort), 2);
     rig.end();
 }
 

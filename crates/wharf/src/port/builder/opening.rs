@@ -15,7 +15,7 @@ use wharf_core::queue::{QueueError, TxQueue};
 use wharf_devices::reopen::Reopener;
 use wharf_devices::spec::{DeviceSpec, Direction, Opened, QueueLayout, Queues, SUPER_PACKET_BYTES_MAX};
 
-/// What a receiver may hold, packets.
+/// Bounds of [`PortBuilder::inbox_packets`].
 const INBOX_BOUNDS: RangeInclusive<u32> = 1..=65536;
 
 impl PortBuilder {
@@ -235,13 +235,11 @@ impl PortBuilder {
         if let Some(cpu) = self.cpu().filter(|cpu| !wharf_devices::host::processors().contains(cpu)) {
             return Err(misuse(name, format!("no processor {cpu} for this process")));
         }
-        match self.common.inbox_packets.filter(|packets| !INBOX_BOUNDS.contains(packets)) {
-            None => Ok(()),
-            Some(packets) => {
-                let (setting, value, why) = ("inbox packets", packets.into(), "1 to 65536");
-                Err(QueueError::Setting { setting, value, why })
-            }
-        }
+        let refused = |packets: u32| {
+            let (setting, value, why) = ("inbox packets", packets.into(), "1 to 65536");
+            Err(QueueError::Setting { setting, value, why })
+        };
+        self.common.inbox_packets.filter(|packets| !INBOX_BOUNDS.contains(packets)).map_or(Ok(()), refused)
     }
 
     fn build_over(mut self, name: String, opened: Opened) -> Result<Port, QueueError> {

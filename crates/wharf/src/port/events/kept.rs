@@ -34,9 +34,9 @@ pub(super) struct Kept {
     patience: Option<Watchdog>,
     /// When the next look at the line is due, ns.
     pub(super) looks_ns: u64,
-    /// The time for which the line is down before that is told, and what is told then.
+    /// The time for which the line must be down before the log has the event, and that event until then.
     down_after: Duration,
-    untold: Option<Event>,
+    unreported: Option<Event>,
     pub(super) on: (OnStall, OnGone),
     pub(super) remedy: Option<Remedy>,
 }
@@ -51,7 +51,7 @@ impl Kept {
             patience: recovery.remedy_after.map(|time| Watchdog::new(Some(time))),
             looks_ns: 0,
             down_after: recovery.down_after,
-            untold: None,
+            unreported: None,
             on: (recovery.on_stall, recovery.on_gone),
             remedy: None,
         }
@@ -115,26 +115,26 @@ impl Kept {
             _ => {}
         }
         match event {
-            Event::Down { .. } => self.untold = Some(event),
+            Event::Down { .. } => self.unreported = Some(event),
             Event::Panicked { .. } => self.log.push(event),
             _ => {
-                self.untold = None;
+                self.unreported = None;
                 self.log.push(event);
             }
         }
-        self.tell_down();
+        self.report_down();
     }
 
-    /// Tells of a line that has been down for long enough.
-    fn tell_down(&mut self) {
+    /// Reports a line that has been down for long enough.
+    fn report_down(&mut self) {
         if self.down_left().is_some_and(|left| left.is_zero()) {
-            self.untold.take().into_iter().for_each(|event| self.log.push(event));
+            self.unreported.take().into_iter().for_each(|event| self.log.push(event));
         }
     }
 
-    /// Returns the time until it is told that the line is down, if that is still to be told.
+    /// Returns the time until the line is reported as down, if that is still to come.
     pub(super) fn down_left(&self) -> Option<Duration> {
-        let Some(Event::Down { since, .. }) = &self.untold else { return None };
+        let Some(Event::Down { since, .. }) = &self.unreported else { return None };
         Some(self.down_after.saturating_sub(since.elapsed()))
     }
 
@@ -145,13 +145,13 @@ impl Kept {
             (Some(Err(error)), _) => event_of(&error).into_iter().for_each(|event| self.hear(event)),
             (Some(Ok(())), State::Down { .. }) => {
                 self.line = State::Up;
-                if self.untold.take().is_none() {
+                if self.unreported.take().is_none() {
                     self.log.push(Event::Up);
                 }
             }
             _ => {}
         }
-        self.tell_down();
+        self.report_down();
         self.log.end() > before
     }
 

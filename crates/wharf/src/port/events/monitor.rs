@@ -26,8 +26,8 @@ use wharf_mem::inbox::Inbox;
 const DOWN_LOOK: Duration = Duration::from_millis(50);
 const DOWN_LOOK_MAX: Duration = Duration::from_millis(500);
 const IDLE_LOOK: Duration = Duration::from_millis(500);
-/// The least time until a look that may tell of a line which is down.
-const TOLD_LOOK: Duration = Duration::from_millis(1);
+/// The least time until the check that may report a line as down.
+const REPORT_LOOK: Duration = Duration::from_millis(1);
 
 /// The monitor of one port.
 #[derive(Debug)]
@@ -325,7 +325,7 @@ impl Monitor for PortMonitor {
             State::Down { since, .. } => (since.elapsed() / 8).clamp(DOWN_LOOK, DOWN_LOOK_MAX),
             _ => IDLE_LOOK,
         };
-        let due_ns = later_ns(kept.down_left().map_or(pause, |left| left.clamp(TOLD_LOOK, pause)));
+        let due_ns = later_ns(kept.down_left().map_or(pause, |left| left.clamp(REPORT_LOOK, pause)));
         kept.looks_ns = due_ns;
         drop(kept);
         let link = self.ask(at, !is_up);

@@ -9,7 +9,8 @@ impl Shared {
     /// Lets senders in no more.
     pub(in crate::tx::queue) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        // Before the waiters are looked at: a sender that registers meanwhile is seen, or sees this.
+        // `Waiters::wake_all` comes after it, and finds a sender that registers meanwhile; or that sender
+        // finds the queue closed.
         fence(Ordering::SeqCst);
         self.sender_settings.note_change();
     }
