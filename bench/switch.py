@@ -4,6 +4,8 @@ import glob
 import json
 import os
 import re
+import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -93,10 +95,11 @@ def by_ovs_tso():
 
 @contextlib.contextmanager
 def namespaces(*names):
-    for name in names:
-        run("ip", "netns", "add", name)
-        run("ip", "netns", "exec", name, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
     try:
+        for name in names:
+            run("ip", "netns", "add", name)
+            # A kernel without IPv6 has neither.
+            subprocess.run(["ip", "netns", "exec", name, "sysctl", "-qe", "-w", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"])
         yield
     finally:
         for name in names:
@@ -119,33 +122,40 @@ def bridged(space, *taps):
         run("ip", "netns", "exec", space, "sh", "-c", f"for at in /sys/class/net/{tap}/queues/rx-*/rps_cpus; do echo {1 << switch_cpu:x} >$at; done")
 
 
+@contextlib.contextmanager
 def ends(*devices, space=None):
-    """Starts the two front ends on one thread; waits for the figure of the second one."""
+    """Starts the two front ends on one thread."""
     vdevs = [word for device in devices for word in ("--vdev", device)]
     within = ["ip", "netns", "exec", space] if space else []
     command = [*within, os.path.join(out, "ends"), "--lcores", f"0@{ends_cpu}", "--no-pci", f"--file-prefix=wharf{os.getpid()}", "--no-telemetry",
                "-m", "192", "--single-file-segments", *vdevs, "--", seconds]
     log = open(os.path.join(out, "ends.log"), "w")
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        clear(f"/dev/hugepages/wharf{os.getpid()}*")
 
 
 def figure(process):
+    """Waits for the figure of the second front end."""
     text = process.communicate(timeout=PATIENCE + int(seconds))[0]
-    clear(f"/dev/hugepages/wharf{os.getpid()}*")
     found = re.search(r"received ([0-9.]+) Mpps", text)
     return float(found[1]) if found else sys.exit(f"switch.py: no figure: {text} {open(os.path.join(out, 'ends.log')).read()[-900:]}")
 
 
 def packets(switch, layout):
     packed = int(layout == "packed")
-    with switch():
-        return figure(ends(*(f"net_virtio_user{at},path={sock(port)},queue_size=256,mac=02:00:00:00:01:0{at},packed_vq={packed}"
-                             for at, port in enumerate(PORTS[:2]))))
+    devices = (f"net_virtio_user{at},path={sock(port)},queue_size=256,mac=02:00:00:00:01:0{at},packed_vq={packed}" for at, port in enumerate(PORTS[:2]))
+    with switch(), ends(*devices) as process:
+        return figure(process)
 
 
 def packets_of_bridge(layout):
-    with namespaces(C):
-        process = ends(*(f"net_tap{at},iface=t{at},mac=02:00:00:00:01:0{at}" for at in range(2)), space=C)
+    devices = (f"net_tap{at},iface=t{at},mac=02:00:00:00:01:0{at}" for at in range(2))
+    with namespaces(C), ends(*devices, space=C) as process:
         bridged(C, "t0", "t1")
         return figure(process)
 
@@ -197,12 +207,18 @@ for layout in ("split", "packed"):
 rows |= {("TCP, Gbit/s", "wharf"): lambda: tcp(by_wharf), ("TCP, Gbit/s", OVS): lambda: tcp(by_ovs)}
 rows |= {("TCP, Gbit/s", f"{OVS}, userspace-tso-enable"): lambda: tcp(by_ovs_tso, "server=on"), ("TCP, Gbit/s", BRIDGE): tcp_of_bridge}
 only = os.environ.get("ONLY", "")
+# The blocks end what they have begun, also when a time limit ends the run.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("switch.py: terminated"))
 figures = {row: [] for row in rows if only in " ".join(row)}
-for at in range(rounds):
-    print(f"round {at + 1} of {rounds}", file=sys.stderr)
-    for row in figures:
-        figures[row].append(rows[row]())
-        print(f"  {', '.join(row)}: {figures[row][-1]:.3f}", file=sys.stderr)
+try:
+    for at in range(rounds):
+        print(f"round {at + 1} of {rounds}", file=sys.stderr)
+        for row in figures:
+            figures[row].append(rows[row]())
+            print(f"  {', '.join(row)}: {figures[row][-1]:.3f}", file=sys.stderr)
+finally:
+    for prefix in ("wharf", "wharfovs"):
+        shutil.rmtree(f"/var/run/dpdk/{prefix}{os.getpid()}", ignore_errors=True)
 
 print("| traffic | switch | rate | wharf's rate over it |")
 print("|---|---|---|---|")

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 mapfile -t cpus < <(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0))[-2:], sep="\n")')
 [ ${#cpus[@]} -eq 2 ] || { echo "switch.sh: the switch and its front ends want a processor each: two in all" >&2; exit 1; }
 rounds=${1:-5} seconds=${2:-3} switch=${3:-${cpus[0]}} ends=${4:-${cpus[1]}}
-! pgrep -x ovs-vswitchd >/dev/null || { echo "switch.sh: stop the ovs-vswitchd that runs" >&2; exit 1; }
+! pgrep -f "(^|/)ovs-vswitchd" >/dev/null || { echo "switch.sh: stop the ovs-vswitchd that runs" >&2; exit 1; }
 
 if [ -z "${WHARF:-}" ]; then
   # DPDK has loops for this very processor, and picks them as it starts; Wharf is built for it.

@@ -27,12 +27,12 @@ impl Packet {
         change(pool.region(), frame, |times| times.depart_ns = at_ns);
     }
 
-    /// Works like [`Packet::depart_at_ns`], by a time of this machine.
+    /// Works like [`Packet::depart_at_ns`], for a queue by the host's clock.
     pub fn depart_at(&mut self, at: Instant) {
         self.depart_at_ns(HostClock::ns_of(at));
     }
 
-    /// Works like [`Packet::expire_at_ns`], by a time of this machine.
+    /// Works like [`Packet::expire_at_ns`], for a queue by the host's clock.
     pub fn expire_at(&mut self, at: Instant) {
         self.expire_at_ns(HostClock::ns_of(at));
     }

@@ -32,8 +32,8 @@ pub(super) struct Inbox {
     /// Packets that the burst has no room for. The burst is not empty unless they are.
     behind: VecDeque<Frame>,
     behind_bytes: u64,
-    /// Most packets inside, and the most that may be set.
     packets_max: usize,
+    /// Its share of the pool: the most packets that may be set, and the most bytes inside, as frames.
     share_packets: usize,
     /// The poller holds packets for which there was no room.
     is_full: bool,
@@ -44,6 +44,13 @@ pub(super) struct Inbox {
     taken: u64,
     full_drops: u64,
     gone_drops: u64,
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        // A burst frees its packets; those behind it are frames.
+        self.close();
+    }
 }
 
 impl Inbox {
@@ -65,7 +72,8 @@ impl Inbox {
 
     /// Makes an inbox, and the handler that fills it. Packets without room stay with the poller.
     pub(super) fn one(pool: &PagePool) -> (Vec<Arc<Mutex<Self>>>, Handler) {
-        let inbox = Self::new(pool, BATCH_FRAMES_MAX, pool.frames() as usize / 2);
+        let share_packets = (pool.frames() as usize / 2).max(BATCH_FRAMES_MAX);
+        let inbox = Self::new(pool, BATCH_FRAMES_MAX, share_packets);
         let mine = inbox.clone();
         (vec![inbox], Box::new(move |burst: &mut Burst| lock(&mine).put(burst)))
     }
@@ -117,7 +125,7 @@ impl Inbox {
             self.gone_drops += packets.len() as u64;
             return;
         }
-        let bytes_max = self.packets_max as u64 * u64::from(self.burst.pool().region().data_bytes_max());
+        let bytes_max = self.share_packets as u64 * u64::from(self.burst.pool().region().data_bytes_max());
         let bytes = self.burst.batch_mut().bytes() + self.behind_bytes;
         let mut room_bytes = bytes_max.saturating_sub(bytes);
         let fits = |&len_bytes: &u32| {
@@ -162,6 +170,7 @@ impl Inbox {
     /// Sets the most packets inside, within its share of the pool.
     pub(super) fn set_packets_max(&mut self, packets: usize) {
         self.packets_max = packets.min(self.share_packets).max(1);
+        self.behind.reserve(self.packets_max.saturating_sub(BATCH_FRAMES_MAX));
     }
 
     /// Returns the number of packets inside.

@@ -52,8 +52,8 @@ impl RecvError {
 
 /// Receives packets in bursts, in order.
 ///
-/// A receiver polls its device in its own calls, or takes what a poller's thread has received. It holds up to 256 packets;
-/// while these are not taken, nothing more is received, so that the device's ring fills and its peer feels it. One of
+/// A receiver polls its device in its own calls, or takes what a poller's thread has received. It holds up to 256 packets, or
+/// as many as its port was built for; while these are not taken, nothing more is received, so that the device's ring fills and its peer feels it. One of
 /// several receivers drops its surplus instead, and holds up only itself.
 #[derive(Debug)]
 pub struct Receiver {

@@ -2,9 +2,9 @@
 //! (`wharf-core`: `tx/queue.rs`, `tx/queue/shared/ending.rs`, `tx/queue/shared/control.rs`,
 //! `tx/queue/waiters.rs`, `tx/sender/waiting.rs`).
 //!
-//! Whichever thread owns the queue meanwhile, once all is quiet the sender sleeps no more, each question of
-//! the closing thread is answered, and each frame that was handed over has left, is with the device, or came
-//! back. The closing thread waits for its answers alone: so its time is bounded.
+//! Any thread may own the queue meanwhile. At the end the sender does not sleep, and each question of the
+//! closing thread is answered. Each frame that was handed over has left, is with the device, or came back.
+//! The closing thread waits for its answers alone: so its time is bounded.
 
 use crate::shut_queue::{Answer, Message, Queue, Waiter};
 use crate::{OF_THREE_THREADS, Stock, may};
@@ -23,17 +23,25 @@ struct Steps {
     closes_first: bool,
     /// The sender registers before it checks whether the queue is closed.
     registers_first: bool,
-    /// A fence stands between these two steps of the sender, and between those two of the closing thread. It is
-    /// needed because the inbox of waiters is checked first, and swapped only if it is not empty.
-    fences: bool,
+    /// A fence stands between these two steps of the closing thread: `wake_all` checks the inbox of waiters
+    /// first, and swaps it only if it is not empty.
+    closer_fences: bool,
+    /// A fence stands between those two of the sender.
+    sender_fences: bool,
     /// The owner gives back what comes after the end, too.
     drains_late: bool,
     /// A message is there before the owner is called.
     leaves_first: bool,
 }
 
-const RIGHT: Steps =
-    Steps { closes_first: true, registers_first: true, fences: true, drains_late: true, leaves_first: true };
+const RIGHT: Steps = Steps {
+    closes_first: true,
+    registers_first: true,
+    closer_fences: true,
+    sender_fences: true,
+    drains_late: true,
+    leaves_first: true,
+};
 
 /// The circumstances of the end.
 #[derive(Clone, Copy)]
@@ -80,12 +88,6 @@ impl Model {
         self.closed.load(Acquire)
     }
 
-    fn fence(&self) {
-        if self.steps.fences {
-            fence(SeqCst);
-        }
-    }
-
     fn is_full(&self) -> bool {
         self.queue.full_bands.load(Relaxed) != 0
     }
@@ -116,8 +118,10 @@ impl Model {
         // core/tx/sender/waiting.rs register: let waiter = shared.waiters().register(place, need, wake);
         // core/tx/queue/waiters.rs register: self.inbox.push(Message::Waits(waiter.clone()));
         self.queue.waiters.push(waiter.clone());
-        // core/tx/queue/waiters.rs register: fence(SeqCst);
-        self.fence();
+        if self.steps.sender_fences {
+            // core/tx/queue/waiters.rs register: fence(SeqCst);
+            fence(SeqCst);
+        }
         let mut seen = 0;
         loop {
             if let Some(end) = self.look_once(&waiter, was_closed) {
@@ -161,12 +165,16 @@ impl Model {
         if self.steps.closes_first {
             // core/tx/queue/shared/ending.rs close: self.closed.store(true, Ordering::Release);
             self.closed.store(true, Release);
-            // core/tx/queue/shared/ending.rs close: fence(Ordering::SeqCst);
-            self.fence();
+            if self.steps.closer_fences {
+                // core/tx/queue/shared/ending.rs close: fence(Ordering::SeqCst);
+                fence(SeqCst);
+            }
         }
         // core/tx/queue.rs shutdown_until: self.shared.waiters().wake_all();
         self.queue.wake_all();
-        self.closed.store(true, Release);
+        if !self.steps.closes_first {
+            self.closed.store(true, Release);
+        }
         // core/tx/queue.rs shutdown_until: while self.shared.pending(&mut asked) && self.shared.setup().clock.now_ns() < deadline_ns {
         let mut answers = vec![self.ask()];
         if self.scene.shuts {
@@ -255,8 +263,9 @@ fn checking_for_the_end_before_registering_is_found() {
 }
 
 #[test]
-fn closing_and_registering_without_fences_is_found() {
-    assert!(goes_wrong(Steps { fences: false, ..RIGHT }, STALLED));
+fn closing_or_registering_without_a_fence_is_found() {
+    assert!(goes_wrong(Steps { closer_fences: false, ..RIGHT }, STALLED));
+    assert!(goes_wrong(Steps { sender_fences: false, ..RIGHT }, STALLED));
 }
 
 #[test]

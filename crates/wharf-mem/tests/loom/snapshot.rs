@@ -138,8 +138,7 @@ impl Model {
 impl Snapshot {
     /// True if it has no packet too many, each one that had left before, and none less than `before`.
     fn is_true(&self, before: &Self) -> bool {
-        let Self { accepted, sent, failed, inside } = *self;
-        assert_eq!(accepted, sent + failed + inside);
+        let Self { accepted, sent, failed, .. } = *self;
         let is_within = accepted <= LEFT_BEFORE + HANDED_OVER && sent >= LEFT_BEFORE;
         is_within && accepted >= before.accepted && failed >= before.failed
     }

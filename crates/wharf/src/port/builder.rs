@@ -148,23 +148,27 @@ impl PortBuilder {
         self
     }
 
-    /// Sets the packets that each receiver holds until a call takes them: 1 to 65536, 256 by default.
-    /// When it is full, a receiver that is alone leaves the packets behind them to the poller and the
-    /// device, and one of several drops them. All receivers of the port hold at most half of the pool.
+    /// Sets the packets that each receiver holds until a call takes them: 1 to 65536, 256 by default. A
+    /// receiver that is full drops further packets if it is one of several. One that is alone leaves them to
+    /// the poller and the device. Several receivers together hold at most half of the pool, by packets and by
+    /// bytes; one alone holds at most half of it, by packets, or 256.
     #[must_use]
     pub fn inbox_packets(mut self, packets: u32) -> Self {
         self.common.inbox_packets = Some(packets);
         self
     }
 
-    /// Sets the clock of the queue, of the disciplines, of departure times and of the pool, unless that is
-    /// set; and the way in which senders, and receivers that a poller serves, wait for a time of it. By
-    /// default [`HostClock`](crate::queue::HostClock) and [`HostPark`](crate::queue::HostPark). Its seconds
-    /// are the host's: pollers and devices wait by the host's clock. A test in which time is counted takes
-    /// [`Virtual`](crate::testing::Virtual).
+    /// Sets the clock of the queue, its discipline and its pool (unless that is set), and how senders and
+    /// served receivers wait by it. The defaults are [`HostClock`](crate::queue::HostClock) and
+    /// [`HostPark`](crate::queue::HostPark).
+    ///
+    /// The clock must count the host's seconds, from any start: pollers and devices wait by the host's clock.
+    /// Packets have times of this clock by `depart_at_ns` and `expire_at_ns` alone: an
+    /// [`Instant`](std::time::Instant) is of the host's. A port of [`Virtual`](crate::testing::Virtual) keeps
+    /// its virtual time.
     #[must_use]
     pub fn clock(self, clock: Arc<dyn Clock>, park: Arc<dyn Park>) -> Self {
-        self.host(Host::Own(clock, park))
+        if let Host::World(_) = self.common.host { self } else { self.host(Host::Own(clock, park)) }
     }
 
     /// Puts what `wrap` makes around each device, outside of what opens it again, and around a receive side
@@ -243,8 +247,9 @@ impl PortBuilder {
     }
 
     /// Sets how long the line must be down before [`Event::Down`](crate::Event::Down) reports it (a router's
-    /// carrier delay), so that a line that flaps is not reported. The default is zero. [`Port::state`] does
-    /// not wait for it.
+    /// carrier delay), so that a line that flaps is not reported. The default is zero. The host's clock
+    /// counts, and the line is checked every 50 to 500 ms while it is down: a shorter `Up` may be missed.
+    /// [`Port::state`] does not wait for it.
     #[must_use]
     pub fn down_after(mut self, time: Duration) -> Self {
         self.common.recovery.down_after = time;

@@ -64,6 +64,41 @@ fn one_of_several_receivers_holds_as_many_packets_as_are_asked_for_and_drops_the
 }
 
 #[test]
+fn one_of_several_receivers_holds_super_packets_of_its_share_of_the_memory() {
+    // Half of 4096 frames of 1,536 bytes, for two: 26 of 60,000 bytes.
+    for (asked, held) in [(None, 20), (Some(1), 1)] {
+        let time = Virtual::new();
+        let port = time.builder("wire").takes_chains(true).build().unwrap();
+        let builder = port.far_end_builder(Direction::Both).unwrap().takes_chains(true);
+        let far_end = asked.into_iter().fold(builder, wharf::PortBuilder::inbox_packets).build().unwrap();
+        let receivers = far_end.receivers(2, |_| 0).unwrap();
+        let mut sender = port.sender("test").unwrap();
+        for _ in 0..20 {
+            let mut packet = sender.packet(1500, LONG).unwrap();
+            (1..40).for_each(|_| packet.append(sender.packet(1500, LONG).unwrap()).unwrap());
+            assert_eq!(sender.send_packet(packet, LONG).unwrap().accepted, 1);
+            time.run(Duration::from_millis(1));
+        }
+        let now = far_end.snapshot();
+        assert_eq!((now.waiting, now.received_drops), (held, 20 - held), "{asked:?}: {now:?}");
+        drop((receivers, sender));
+        assert_eq!([port.close(LONG).out(), far_end.close(LONG).out()], [0, 0]);
+    }
+}
+
+#[test]
+fn a_port_in_virtual_time_keeps_that_whatever_clock_is_set() {
+    let (time, own) = (Virtual::new(), Arc::new(Own::default()));
+    let port = time.builder("wire").clock(own.clone(), own.clone()).build().unwrap();
+    let far_end = port.far_end().unwrap();
+    let _receiver = far_end.served_receiver().unwrap();
+    send(&port, 10);
+    time.run(Duration::from_secs(1));
+    assert_eq!(far_end.snapshot().received, 10);
+    assert_eq!((own.readings.load(SeqCst), own.parks.load(SeqCst)), (0, 0));
+}
+
+#[test]
 fn receiver_alone_loses_none_however_few_packets_it_holds() {
     // As many as the discipline holds, with few more.
     for asked in [None, Some(1), Some(1000)] {

@@ -13,6 +13,14 @@ pub(super) const UP: u8 = 0;
 pub(super) const DOWN: u8 = 1;
 pub(super) const GONE: u8 = 2;
 
+/// Time between two checks of a line that is down: an eighth of the time for which it has been, within these
+/// bounds. And of one that is up while a program listens.
+pub(super) const DOWN_LOOK: Duration = Duration::from_millis(50);
+const DOWN_LOOK_MAX: Duration = Duration::from_millis(500);
+const IDLE_LOOK: Duration = Duration::from_millis(500);
+/// The least time until the check that may report a line as down.
+const REPORT_LOOK: Duration = Duration::from_millis(1);
+
 /// The poller's task for a device.
 #[derive(Debug)]
 pub(super) enum Remedy {
@@ -115,14 +123,16 @@ impl Kept {
             _ => {}
         }
         match event {
-            Event::Down { .. } => self.unreported = Some(event),
+            Event::Down { .. } => {
+                self.unreported = Some(event);
+                self.report_down();
+            }
             Event::Panicked { .. } => self.log.push(event),
             _ => {
                 self.unreported = None;
                 self.log.push(event);
             }
         }
-        self.report_down();
     }
 
     /// Reports a line that has been down for long enough.
@@ -133,16 +143,28 @@ impl Kept {
     }
 
     /// Returns the time until the line is reported as down, if that is still to come.
-    pub(super) fn down_left(&self) -> Option<Duration> {
+    fn down_left(&self) -> Option<Duration> {
         let Some(Event::Down { since, .. }) = &self.unreported else { return None };
         Some(self.down_after.saturating_sub(since.elapsed()))
+    }
+
+    /// Returns the time until the next check of the line.
+    pub(super) fn pause(&self) -> Duration {
+        let pause = match self.line {
+            State::Down { since, .. } => (since.elapsed() / 8).clamp(DOWN_LOOK, DOWN_LOOK_MAX),
+            _ => IDLE_LOOK,
+        };
+        self.down_left().map_or(pause, |left| left.clamp(REPORT_LOOK, pause))
     }
 
     /// Takes in what the device says of its line. Returns true if there is news.
     pub(super) fn line_is(&mut self, link: Link) -> bool {
         let before = self.log.end();
         match (link, &self.line) {
-            (Some(Err(error)), _) => event_of(&error).into_iter().for_each(|event| self.hear(event)),
+            (Some(Err(error)), _) => {
+                event_of(&error).into_iter().for_each(|event| self.hear(event));
+                self.report_down();
+            }
             (Some(Ok(())), State::Down { .. }) => {
                 self.line = State::Up;
                 if self.unreported.take().is_none() {
@@ -151,7 +173,6 @@ impl Kept {
             }
             _ => {}
         }
-        self.report_down();
         self.log.end() > before
     }
 

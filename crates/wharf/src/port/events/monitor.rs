@@ -5,7 +5,7 @@
 //! nor a reader's waker runs. News of a state that is known already is not told, so the inbox stays short.
 
 use super::super::recovery::Recovery;
-use super::kept::{DOWN, GONE, Kept, Remedy, UP, event_of, line_of};
+use super::kept::{DOWN, DOWN_LOOK, GONE, Kept, Remedy, UP, event_of, line_of};
 use super::log::Listener;
 use super::{Event, State};
 use crate::open_error::kind_of_device;
@@ -20,14 +20,6 @@ use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
 use wharf_devices::reopen::{Change, Reopener, is_missing};
 use wharf_mem::inbox::Inbox;
-
-/// Time between two looks at a line that is down: an eighth of the time for which it has been, within these
-/// bounds. And at one that is up while a program listens.
-const DOWN_LOOK: Duration = Duration::from_millis(50);
-const DOWN_LOOK_MAX: Duration = Duration::from_millis(500);
-const IDLE_LOOK: Duration = Duration::from_millis(500);
-/// The least time until the check that may report a line as down.
-const REPORT_LOOK: Duration = Duration::from_millis(1);
 
 /// The monitor of one port.
 #[derive(Debug)]
@@ -321,16 +313,44 @@ impl Monitor for PortMonitor {
         if now_ns < kept.looks_ns {
             return kept.looks_ns.min(stall_ns);
         }
-        let pause = match kept.line {
-            State::Down { since, .. } => (since.elapsed() / 8).clamp(DOWN_LOOK, DOWN_LOOK_MAX),
-            _ => IDLE_LOOK,
-        };
-        let due_ns = later_ns(kept.down_left().map_or(pause, |left| left.clamp(REPORT_LOOK, pause)));
+        let mut due_ns = later_ns(kept.pause());
         kept.looks_ns = due_ns;
         drop(kept);
         let link = self.ask(at, !is_up);
-        let has_news = self.try_settled().is_some_and(|mut kept| kept.line_is(link));
-        self.ring_if(has_news);
+        if let Some(mut kept) = self.try_settled() {
+            let has_news = kept.line_is(link);
+            // A line that is down since now is checked sooner.
+            due_ns = later_ns(kept.pause());
+            kept.looks_ns = due_ns;
+            drop(kept);
+            self.ring_if(has_news);
+        }
         due_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::ErrorKind::NetworkDown;
+
+    /// A line that is up, or down.
+    struct Line(bool);
+
+    impl Watched for Line {
+        fn link(&self) -> Link {
+            let down = |source| DeviceError::Down { device: "test".into(), what: "line".into(), source };
+            Some(if self.0 { Ok(()) } else { Err(down(std::io::Error::from(NetworkDown))) })
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_found_down_is_checked_again_when_that_is_to_be_reported() {
+        let down_after = Duration::from_millis(20);
+        let monitor = PortMonitor::new(Recovery { down_after, ..Recovery::default() });
+        monitor.listeners.store(Arc::new(vec![Arc::new(Listener::new().unwrap())]));
+        let due_ns = monitor.look(0, &Line(true));
+        let soon_ns = monitor.look(due_ns, &Line(false));
+        assert!(soon_ns - due_ns <= down_after.as_nanos() as u64, "{} ns", soon_ns - due_ns);
     }
 }
