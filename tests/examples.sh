@@ -72,10 +72,8 @@ balancer() { # KIND
   rm -f "$out"/{serve,behind}.err # those of an earlier balancer
   ip netns exec $c "${peer[@]}" serve ${service#*:} 10.9.1.1 10.9.1.2 10.9.1.3 2>"$out/serve.err" &
   server_pid=$!
-  started+=($server_pid)
   ip netns exec $c tcpdump -i vc -B 32768 -c 6000 -U -w "$out/behind.pcap" udp 2>"$out/behind.err" &
   dump=$!
-  started+=($dump)
   for name in serve:ready behind:listening; do
     soon grep -qs "${name#*:}" "$out/${name%:*}.err" || die "${name%:*} does not start"
   done

@@ -144,7 +144,7 @@ sizes() { # NAME: a datagram of each size that fits an MTU of 9000 comes back as
   local server asked
   : >"$out/sizes.err" # one of an earlier server is ready
   ip netns exec $c python3 tests/udp_sizes.py serve 7 2>"$out/sizes.err" &
-  server=$! started+=($!)
+  server=$!
   soon grep -q ready "$out/sizes.err" || die "$1: no server"
   asked=$(in_a python3 tests/udp_sizes.py check 10.9.0.2 7 18-8972) || die "$1: all sizes: $asked"
   kill $server

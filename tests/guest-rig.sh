@@ -26,7 +26,6 @@ launch_guest() {
     -kernel "$cache/vmlinuz" -initrd "$out/initrd.gz" \
     -append "console=ttyS0 quiet panic=-1 mitigations=off $parameters" "$@" 2>"$at.err" &
   qemu=$!
-  started+=("$qemu")
 }
 
 # card SOCKET: prints QEMU's options for a network card, of $pairs, $packed and $vectors, whose back end listens there.

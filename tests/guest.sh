@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A real Linux guest whose network is `wharf forward vhost-user:SOCKET tap:NAME`, under QEMU without hardware acceleration: with
 # split and packed rings, one queue pair (in this machine's QEMU) and two (in that of tests/nics.sh): pings, 64 MiB both ways with
-# equal sums, the interface switched off and on, its driver unbound and bound, wharf killed and restarted. Then the effect
+# equal sums, the interface switched off and on, its driver unbound and bound, its line down and up, wharf killed and restarted. Then the effect
 # of NAPI on the guest's transmit side. Needs root. Ends with 77, and its reason, where the kernel is not to be had
 # (tests/nics/fetch.sh). Usage: tests/guest.sh [network|napi]...; PACKED=on|off and PAIRS=N pick among the networks
 set -u -o pipefail
@@ -62,6 +62,16 @@ finish() { # ends wharf, whose account must be whole
   holds forward 'all(one["pool"]["out"] == 0 and one["packets"] > 0 for one in forward["directions"])'
 }
 
+has_carrier() { # 0|1: the guest's interface has none, or one
+  guest "cat /sys/class/net/eth0/carrier"
+  [ "${reply%%[[:space:]]*}" = "$1" ]
+}
+
+line() { # down|up 0|1: sets the line; then the guest has no carrier, or one
+  "$wharf" set "$wharf_pid" "vhost-user:$out/vm.sock.link=$1" >"$out/set.err" 2>&1 || die "link=$1"
+  soon has_carrier "$2" || die "link=$1: the guest's carrier is $reply"
+}
+
 network() { # PACKED PAIRS
   forward "$2"
   boot "$1" "$2"
@@ -73,6 +83,9 @@ network() { # PACKED PAIRS
   guest "cd /sys/bus/virtio/drivers/virtio_net && echo virtio0 >unbind && echo virtio0 >bind && cd /" || die "unbind: $reply"
   guest "ip addr add $inside/24 dev eth0 && ip link set eth0 up"
   pings "unbound and bound"
+  line down 0
+  line up 1
+  pings "line down and up"
   head -c 4M "$out/file" >"$out/part"
   carry "$out/part"
   kill -9 "$wharf_pid"
@@ -86,7 +99,7 @@ network() { # PACKED PAIRS
   carry "$out/part"
   finish
   halt
-  echo "packed=$1, $2 queue pairs: pings, 64 MiB both ways, down and up, unbound and bound, wharf killed, wharf ended"
+  echo "packed=$1, $2 queue pairs: pings, 64 MiB both ways, down and up, unbound and bound, line down and up, wharf killed, wharf ended"
 }
 
 # told: prints the number of kicks by the guest. No process reads those counters.

@@ -67,7 +67,6 @@ code=0
 [ "$(stat -c %a "$out/f8.pcap" "$out/f8-trace.pcap" | sort -u)" = 600 ] || die "F8: others may read captures"
 "$wharf" forward "vhost-user:$out/f8.sock,mode=660" null --user nobody >/dev/null 2>"$out/f8.err" &
 pid=$!
-started+=("$pid")
 for _ in $(seq 100); do grep -q forwarding "$out/f8.err" && break; sleep 0.05; done
 [ "$(stat -c %a "$out/f8.sock")" = 660 ] || die "F8: the mode of the socket"
 for task in /proc/$pid/task/*/status; do

@@ -22,23 +22,21 @@ embark() {
   # shellcheck disable=SC2046
   launch_guest "place$at" "adapter=virtio_net no_timer_check" -qmp "unix:$out/qmp.$at,server=on,wait=off" \
     -qmp "unix:$out/events.$at,server=on,wait=off" -msg timestamp=on -trace vhost_user_write $(card "vm.$at") "$@"
-  for _ in $(seq 200); do [ -S "$out/events.$at" ] && break; sleep 0.05; done
+  soon test -S "$out/events.$at" || die "place$at: QEMU does not open the socket of its events within a minute"
   python3 tests/guest/qmp.py "$out/events.$at" events STOP RESUME >>"$out/stops" &
-  started+=($!)
 }
+
+# has_arrived: the migration has ended, well or not.
+has_arrived() { qmp query-migrate && grep -qE '"status": "(completed|failed)"' "$out/qmp.json"; }
 
 # journey FROM TO: moves the guest, and ends QEMU where it was.
 journey() {
   local before=$qemu
   embark "$2" -incoming "unix:$out/journey"
   monitor=$out/qmp.$1
-  for _ in $(seq 200); do [ -S "$out/journey" ] && break; sleep 0.05; done
+  soon test -S "$out/journey" || die "place$2: QEMU does not listen for the guest within a minute"
   qmp migrate "uri=unix:$out/journey"
-  for _ in $(seq 600); do
-    qmp query-migrate
-    grep -qE '"status": "(completed|failed)"' "$out/qmp.json" && break
-    sleep 0.1
-  done
+  soon has_arrived || die "no end of the migration from place$1 within a minute: $(cat "$out/qmp.json" "$out"/place*.err)"
   grep -q '"status": "completed"' "$out/qmp.json" || die "no migration: $(cat "$out/qmp.json" "$out"/place*.err)"
   cat "$out/qmp.json" >>"$out/journeys"
   # Its request 11 is GET_VRING_BASE.

@@ -23,7 +23,6 @@ printf 'global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs: [{job
 start prometheus "ready to receive" "$prometheus" --config.file="$out/prometheus.yml" --storage.tsdb.path="$out/data" \
   --web.listen-address=127.0.0.1:9090
 ip netns exec $a "$wharf" send --size 1000 --rate 5kpps --seconds 48h --to packet:a0 --json >"$out/send.json" 2>"$out/send.err" &
-started+=($!)
 start clients "" python3 -c 'import socket, time
 clients = []
 while True:

@@ -72,7 +72,6 @@ with_drops() { # a receiver that sleeps for a while in the middle, so that its s
   local receiver=$pid
   in_a "$wharf" send --to packet:va --size 60 --rate 50kpps --count 50k --json >"$out/sent.json" 2>"$out/sent.err" &
   local sender=$!
-  started+=($sender)
   flows $b vb
   kill -STOP $receiver
   flows $b vb 20000
@@ -186,7 +185,6 @@ nothing_to_receive() {
   # Packets without numbers: the receiver misses none of those before it began.
   ip netns exec $a "$wharf" send --to packet:va --pcap $sample --seconds 60 --rate 20kpps --json >"$out/sent.json" 2>"$out/sent.err" &
   local sender=$!
-  started+=($sender)
   flows $b vb
   receive flood packet:vb --seconds 0.5
   ended flood $pid

@@ -30,7 +30,6 @@ passes() {
   local forwarder=$pid
   in_a "$wharf" send --to packet:va --size 200 --count 4000 --rate 20kpps --json >"$out/sent.json" 2>"$out/sent.err" &
   local sender=$!
-  started+=($sender)
   confined $forwarder
   ended sender $sender
   [ $code -eq 0 ] || die "$1: the sender's exit code is $code"
@@ -77,7 +76,6 @@ driver() {
     --vdev "net_virtio_user0,path=$out/vm.sock,queue_size=256" -- --total-num-mbufs=4096 --auto-start --stats-period 3600 \
     --forward-mode=txonly >"$out/testpmd.out" 2>&1 </dev/null &
   driver=$!
-  started+=("$driver")
   soon counts $b vm0 rx_packets "$2" || die "no frames of the $1 driver's"
 }
 

@@ -6,10 +6,12 @@
 #
 # A table has by configuration: the time until the streams went on, from the kill and from the driver's connection; packets that came
 # twice or changed; those lost that were under way at a kill, were sent during an outage, or were dropped by name. Others are a fault.
-# Needs root. Ends with 77, and its reason, where a guest is wanted whose kernel and QEMU are not to be had (tests/nics/fetch.sh).
+# Needs root. Ends with 77, and its reason, without busybox, and where a guest is wanted whose kernel and QEMU are not to be had
+# (tests/nics/fetch.sh).
 # Usage: tests/restarts.sh [CONFIGURATION]..., such as guest-split-4 or own-packed-in_order-1; KILLS is the number of each
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
+command -v busybox >/dev/null || { echo "no busybox, which sends the pings (package busybox-static)"; exit 77; }
 . tests/rig.sh
 . tests/guest-rig.sh
 . tests/guest/streams.sh
@@ -32,7 +34,6 @@ guest_begins() {
   # shellcheck disable=SC2046
   start_guest adapter=virtio_net -qmp "unix:$out/qmp,server=on,wait=off" $(card vm.sock)
   python3 tests/guest/qmp.py "$out/qmp" events NETDEV_VHOST_USER_CONNECTED >"$out/connections" &
-  started+=($!)
   guest_interface
 }
 guest_rebinds() {

@@ -11,11 +11,11 @@ out=$(mktemp -d) || exit 1
 a=wharf-a-$$ b=wharf-b-$$ c=wharf-c-$$
 # `in_a` and `start` run their commands here.
 here=(ip netns exec $a) there=(ip netns exec $b)
-started=()
 
 cleanup() {
   trap - EXIT INT TERM
-  for pid in "${started[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
+  # What has ended is no job any more: its number may be another process's.
+  for pid in $(jobs -rp); do kill -9 "$pid" 2>/dev/null || true; done
   wait 2>/dev/null || true
   for space in $a $b $c; do ip netns del "$space" 2>/dev/null || true; done
   rm -rf "$out"
@@ -87,7 +87,6 @@ start() {
   : >"$out/$name.err"
   "${there[@]}" "$@" >"$out/$name.json" 2>"$out/$name.err" &
   pid=$!
-  started+=("$pid")
   [ -n "$ready" ] || return
   soon is_ready "$name" "$ready" && grep -q "$ready" "$out/$name.err" || die "$name does not start"
 }
@@ -163,7 +162,6 @@ lost() {
   local receiver=$pid
   in_a "$wharf" send --size 60 --rate 20kpps --seconds "$seconds" --on-gone fail --to "$kind:vc" --json >"$out/sent.json" 2>"$out/sent.err" &
   local sender=$!
-  started+=($sender)
   flows $b vd
   "$@"
   ended sender $sender

@@ -33,7 +33,6 @@ python3 -c 'import json, socket, sys
 manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 manager.bind(sys.argv[1])
 while True: print(json.dumps(manager.recv(4096).decode()), flush=True)' "$notify" >>"$heard" &
-started+=($!)
 soon test -S "$notify" || die "no service manager"
 
 # hears COUNT MESSAGE: waits until it has come so often.
@@ -52,7 +51,6 @@ service() {
 traffic() {
   ip netns exec $a "$wharf" send --to packet:va --size 1000 --rate "$1" --seconds 300 --json >"$out/sent.json" 2>"$out/sent.err" &
   sender=$!
-  started+=($sender)
 }
 
 quiet() {
@@ -172,7 +170,6 @@ reopens() {
   : >"$out/$name.err"
   "$@" --config "$config" >"$out/$name.json" 2>"$out/$name.err" &
   forwarder=$!
-  started+=("$forwarder")
   soon grep -q forwarding "$out/$name.err" || die "$name does not start"
   privileges "$forwarder" "$uid" "$kept"
   # Behind the filter, too, the file is read.

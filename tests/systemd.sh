@@ -50,7 +50,6 @@ pivot_root . mnt && umount -l /mnt && cd /
 exec env -i container=other PATH=/usr/sbin:/usr/bin /lib/systemd/systemd --show-status=no --default-standard-output=journal
 B
 (echo "$BASHPID" >"$group/cgroup.procs" && exec unshare --fork --kill-child --pid --mount --net --ipc --uts --cgroup bash "$out/boot" "$system") >"$out/init.err" 2>&1 &
-started+=($!)
 for _ in $(seq 100); do init=$(pgrep -P $!) && break; sleep 0.05; done
 [ -n "$init" ] || die "no init"
 inside() { within 60 nsenter -t "$init" -m -u -i -n -p -C env -i PATH=/usr/sbin:/usr/bin LC_ALL=C SYSTEMD_PAGER= "$@"; }

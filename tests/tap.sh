@@ -94,7 +94,6 @@ mtu_too_small() {
 sending() {
   in_a "$wharf" send --size 60 --rate 20kpps --seconds "$2" --on-gone fail --to "tap:$1" --json >"$out/sent.json" 2>"$out/sent.err" &
   sender=$!
-  started+=($sender)
   flows $a "$1"
 }
 

@@ -140,7 +140,6 @@ nobody_there() { # an absent peer is reported, and the sender goes on: a later p
     and alone["drops"] == {"total": alone["failed"], "by_reason": {"connection-refused": alone["failed"]}}'
   "${here[@]}" "$wharf" send --to "$to" --size 100 --rate 1kpps --seconds 30 --json >"$out/sent.json" 2>"$out/sent.err" &
   local sender=$!
-  started+=($sender)
   for name in early late; do
     sleep 0.5
     receive $name "udp:127.0.0.1:$port" --count 200

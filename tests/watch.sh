@@ -44,7 +44,6 @@ start prometheus "ready to receive" "$prometheus" --config.file="$out/prometheus
 traffic() { # 40 Mbit/s, into a rate of 20 and then of 5
   ip netns exec $a "$wharf" send --size 1000 --rate 5kpps --seconds 200 --to packet:a0 --json >"$out/send.json" 2>"$out/send.err" &
   local sender=$!
-  started+=($sender)
   # A machine that stands still may let less through, but no more.
   comes "path['settings']['rate'] == '20000000bit' and 8e6 < path['rates']['sent_bps'] < 22e6"
   within 10 "$wharf" set "$control" a-b.rate=5mbit >"$out/set.err" || die "the rate does not change"

@@ -169,7 +169,6 @@ sys.exit(asked == 0 or len(answered) < asked)
 P
   "${here[@]}" python3 "$out/ping.py" >"$out/pings" 2>&1 &
   local ping=$!
-  started+=($ping)
   soon counts $a va rx_packets $(($(link_statistic $a va rx_packets) + 1)) || die "no ping is answered"
   "$@"
   kill -INT $ping && wait $ping || die "$*: pings answered: $(cat "$out/pings")"
@@ -298,7 +297,6 @@ killed() { # SIGKILL under traffic: the queue and the program are free again at 
     local receiver=$pid
     ip netns exec $a "$wharf" send --size 60 --seconds 60 --to xdp:va --json >"$out/sent.json" 2>"$out/sent.err" &
     local sender=$!
-    started+=($sender)
     flows $b vb
     kill -0 $sender && kill -0 $receiver || die "round $round: gone before they were killed"
     kill -9 $sender $receiver

@@ -9,7 +9,6 @@ lies() { # NAME INTERFACE INTERFACE: a packet socket sends frames with false met
   receive_in_c got "$3"
   in_a "$wharf" send --to "packet:$2" --size 200 --rate 2kpps --count 2000 --json >"$out/load.json" 2>"$out/load.err" &
   load=$!
-  started+=($load)
   in_a python3 tests/forward/lies.py "$2" 10 >"$out/lies.json" 2>"$out/lies.err" || die "$name: no lies"
   wait $load || die "$name: the sender"
   arrive "$3" $((before + 2000)) "of 2000"
@@ -35,7 +34,6 @@ load_to() {
   before=$(received "$1")
   ip netns exec $a "$wharf" send --to packet:ha --size 200 --rate 5kpps --seconds 60 --json >"$out/load.json" 2>"$out/load.err" &
   load=$!
-  started+=($load)
   arrive "$1" "$((before + 100))" "through a forwarder that has just started"
 }
 

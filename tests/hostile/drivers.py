@@ -12,8 +12,9 @@ import time
 
 from silent_fs import SilentFs
 from vhost import (
-    GET_FEATURES, GUEST, NEED_REPLY, PACKED, SET_MEM_TABLE, SET_VRING_ADDR, SET_VRING_BASE, SET_VRING_KICK, SET_VRING_NUM, USER,
-    Driver, Ended, Random, fewest_descriptors, good_driver, memfd, odd, odd_bytes, state, words,
+    ADD_MEM_REG, CONFIG, CONFIGURE_MEM_SLOTS, GET_CONFIG, GET_FEATURES, GET_INFLIGHT_FD, GET_VRING_BASE, GUEST, INFLIGHT_SHMFD, LOG_ALL, LOG_SHMFD,
+    NEED_REPLY, PACKED, REM_MEM_REG, SET_FEATURES, SET_INFLIGHT_FD, SET_LOG_BASE, SET_MEM_TABLE, SET_VRING_ADDR, SET_VRING_BASE, SET_VRING_ENABLE,
+    SET_VRING_KICK, SET_VRING_NUM, USER, Driver, Ended, Random, fewest_descriptors, good_driver, memfd, odd, odd_bytes, state, words,
 )
 
 GIB = 1 << 30
@@ -71,6 +72,19 @@ def shrinks(device, folder, gib, is_tmpfs):
     device.serves(f"shrinks from {gib} GiB")
 
 
+def is_too_long(device):
+    """Shares a region of more than a connection may have."""
+    size = 8192 * GIB
+    fd = memfd(size)
+    driver = Driver(device.path)
+    driver.send(SET_MEM_TABLE, state(1, 0) + words(GUEST, size, USER, 0), [fd], NEED_REPLY)
+    assert driver.reply() != words(0), "8 TiB are taken"
+    assert driver.has_ended(), "the connection goes on after a refusal"
+    driver.close()
+    os.close(fd)
+    device.serves("8 TiB")
+
+
 def is_silent(device, folder):
     """Shares a file of a file system that never answers."""
     directory = os.path.join(folder, "silent")
@@ -112,10 +126,12 @@ def bombs(device):
 
 
 def by_chance(device, seed):
-    """A driver that does what chance says, from one of six kinds."""
+    """A driver that does what chance says, from one of eight kinds."""
     chance = Random(seed)
-    kind = chance.choice(["bytes", "messages", "halves", "rings", "packed", "questions"])
-    driver = Driver(device.path, PACKED if kind == "packed" else 0)
+    kind = chance.choice(["bytes", "messages", "halves", "rings", "packed", "questions", "notes", "packed notes"])
+    has_notes = kind.endswith("notes")
+    features = PACKED * kind.startswith("packed") | LOG_ALL * has_notes
+    driver = Driver(device.path, features, has_notes * (LOG_SHMFD | CONFIG | INFLIGHT_SHMFD | CONFIGURE_MEM_SLOTS))
     size = 1 << chance.randrange(16, 22)
     fd = memfd(size)
     memory = mmap.mmap(fd, size)
@@ -135,13 +151,50 @@ def by_chance(device, seed):
             driver.share(fd, size)
             driver.queue(1, 1 << chance.randrange(3, 9))
             for _ in range(chance.randrange(1, 40)):
-                step(chance, driver, memory, fd, kind)
+                if has_notes and chance.random() < 0.5:
+                    note(chance, driver, memory, fd)
+                else:
+                    step(chance, driver, memory, fd, kind)
     except (Ended, AssertionError, OSError):
         pass  # the device has refused something
     driver.close()
     memory.close()
     os.close(fd)
     device.serves(f"seed {seed}, {kind}")
+
+
+def near(chance, most, bits=64):
+    """A number of so many bits that looks valid, most of the time."""
+    number = chance.choice([0, 1, most // 2, most, most + 1, chance.randrange(most + 1)]) if chance.random() < 0.9 else odd(chance)
+    return number & ((1 << bits) - 1)
+
+
+def note(chance, driver, memory, fd):
+    """Sends one message about what a back end notes or maps in files of the driver, which looks valid, and an answer nobody reads."""
+    size, index = len(memory), chance.randrange(2)
+    region = words(GUEST + chance.choice([0, 4096, size]), near(chance, size), USER + chance.choice([0, 4096, size]), near(chance, 4096))
+    request, body, fds = chance.choice(
+        [
+            (SET_LOG_BASE, words(near(chance, size // 8, 61) * 8, near(chance, 64, 61) * 8), [fd]),
+            (SET_INFLIGHT_FD, words(near(chance, size), near(chance, 8, 58) * 64) + tables(chance), [fd]),
+            (GET_INFLIGHT_FD, words(0, 0) + tables(chance), []),
+            (SET_FEATURES, words(driver.features ^ chance.choice([0, LOG_ALL, PACKED])), []),
+            (ADD_MEM_REG, words(0) + region, [fd]),
+            (REM_MEM_REG, words(0) + region, []),
+            (SET_MEM_TABLE, state(1, 0) + words(GUEST, size, USER, 0), [fd]),
+            (GET_CONFIG, struct.pack("<III", near(chance, 16, 32), near(chance, 16, 32), 0) + bytes(16), []),
+            (GET_VRING_BASE, state(index, 0), []),
+            (SET_VRING_BASE, state(index, near(chance, 256, 32)), []),
+            (SET_VRING_ENABLE, state(index, chance.randrange(2)), []),
+            (SET_VRING_KICK, words(index), [driver.kick]),
+        ]
+    )
+    driver.send(request, body, fds, chance.choice([0, NEED_REPLY]))
+
+
+def tables(chance):
+    """Numbers of virtqueues and of their descriptors."""
+    return struct.pack("<HHI", near(chance, 2, 16), near(chance, 256, 16), 0)
 
 
 def step(chance, driver, memory, fd, kind):
@@ -174,10 +227,11 @@ def main():
     device = Device(wharf, os.path.join(folder, "driver.sock"))
     device.serves("nothing")
     before = device.descriptors()
-    for gib in (1, 8, 16, 20, 23, 24, 25, 32, 64, 1024, 8192):
+    for gib in (1, 8, 16, 20, 23, 24, 25, 32, 64, 1024, 2048):
         for is_tmpfs in (False, True):
             shrinks(device, folder, gib, is_tmpfs)
-    print(f"F1: {device.cases - 1} regions of 1 GiB to 8 TiB are made shorter: each survived, the next driver served in {device.longest:.3f} s at most")
+    is_too_long(device)
+    print(f"F1: {device.cases - 2} regions of 1 GiB to 2 TiB are made shorter: each survived, the next driver served in {device.longest:.3f} s at most")
     if is_silent(device, folder):
         print("F3: a file system that never answers is refused, the next driver served")
     print(f"F7: a bell for 32768 chains of 32768 descriptors: {bombs(device):.2f} s of processor in 2 s, the next driver served")

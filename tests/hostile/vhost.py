@@ -12,7 +12,9 @@ import time
 GET_FEATURES, SET_FEATURES, SET_OWNER, SET_MEM_TABLE = 1, 2, 3, 5
 SET_VRING_NUM, SET_VRING_ADDR, SET_VRING_BASE, GET_VRING_BASE, SET_VRING_KICK, SET_VRING_CALL = 8, 9, 10, 11, 12, 13
 GET_PROTOCOL_FEATURES, SET_PROTOCOL_FEATURES, GET_QUEUE_NUM, SET_VRING_ENABLE = 15, 16, 17, 18
-VERSION_1, PROTOCOL_FEATURES, PACKED, REPLY_ACK = 1 << 32, 1 << 30, 1 << 34, 1 << 3
+SET_LOG_BASE, GET_CONFIG, GET_INFLIGHT_FD, SET_INFLIGHT_FD, ADD_MEM_REG, REM_MEM_REG = 6, 24, 31, 32, 37, 38
+VERSION_1, PROTOCOL_FEATURES, PACKED, LOG_ALL = 1 << 32, 1 << 30, 1 << 34, 1 << 26
+LOG_SHMFD, REPLY_ACK, CONFIG, INFLIGHT_SHMFD, CONFIGURE_MEM_SLOTS = 1 << 1, 1 << 3, 1 << 9, 1 << 12, 1 << 15
 NEED_REPLY = 8
 GUEST, USER = 0x1_0000_0000, 0x7000_0000_0000
 
@@ -95,7 +97,7 @@ class Messages:
 class Driver(Messages):
     """A driver's side, with one transmit virtqueue (index 1) of a split ring in memory of its own."""
 
-    def __init__(self, path, features=0):
+    def __init__(self, path, features=0, protocol=0):
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         deadline = time.monotonic() + 10
         while True:
@@ -109,7 +111,7 @@ class Driver(Messages):
         self.send(SET_OWNER)
         self.features = struct.unpack("<Q", self.ask(GET_FEATURES))[0] & (VERSION_1 | PROTOCOL_FEATURES | features)
         self.ask(GET_PROTOCOL_FEATURES)
-        self.send(SET_PROTOCOL_FEATURES, words(REPLY_ACK))
+        self.send(SET_PROTOCOL_FEATURES, words(REPLY_ACK | protocol))
         self.tell(SET_FEATURES, words(self.features))
 
     def share(self, fd, size):

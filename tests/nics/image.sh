@@ -20,4 +20,6 @@ ldd "$root"/tools/* $(printf '%s\n' ${FILES:-} | grep '\.so') | grep -o '/[^ :]*
   mkdir -p "$root${library%/*}" && cp -L "$library" "$root$library"
 done
 chmod +x "$root/init"
+# Without cpio there is no file, and not an empty one.
+set -o pipefail
 (cd "$root" && find . | cpio --quiet -o -H newc | gzip -1) >"$to"
