@@ -1,7 +1,7 @@
 //! A sender's own memory of next hops.
 
 use crate::hop::{Hop, NoHop};
-use crate::plan::{AT_ONCE, EPOCH_BITS, Plan, Step};
+use crate::plan::{EPOCH_BITS, Plan, Step};
 use crate::query::Query;
 use crate::state::Snapshot;
 use crate::tables::Tables;
@@ -12,6 +12,8 @@ use std::sync::Arc;
 const QUERIES: usize = 256;
 /// As many gateways as a table usually has.
 const STEPS: usize = 1024;
+/// As many lookups as a processor has under way, and more.
+const AT_ONCE: usize = 16;
 
 /// A query whose answer is kept.
 #[derive(Debug)]
@@ -37,11 +39,15 @@ struct Common {
 pub struct Cache {
     tables: Tables,
     snapshot: Arc<Snapshot>,
-    last: Kept,
+    generation: u64,
+    last: Query,
+    /// The index of its answer.
     last_at: usize,
+    /// It is like the constant query of its family.
+    last_is_like: bool,
     queries: Box<[Kept]>,
     /// Kept steps, each with the epoch of its plan; 0 for an empty slot.
-    steps: Box<[u64]>,
+    steps: Box<[u64; STEPS]>,
     /// Of IPv4, and of IPv6.
     common: [Common; 2],
     epochs: u64,
@@ -56,22 +62,24 @@ pub struct Cache {
 impl Cache {
     /// Makes a cache for one sender.
     pub fn new(tables: Tables) -> Self {
-        let nothing = Query::to(Ipv4Addr::UNSPECIFIED.into());
-        let common = |constant| Common { constant, plan: Plan::default(), epoch: 0 };
+        let (nothing, snapshot) = (Query::to(Ipv4Addr::UNSPECIFIED.into()), tables.snapshot());
+        let common = |constant| Common { plan: snapshot.plan(&constant), constant, epoch: 0 };
         let mut made = Self {
-            snapshot: tables.snapshot(),
             tables,
-            last: Kept { generation: 0, of: nothing },
+            generation: 0,
+            last: nothing,
             last_at: 0,
+            last_is_like: true,
             queries: (0..QUERIES).map(|_| Kept { generation: 0, of: nothing }).collect(),
-            steps: (0..STEPS).map(|_| 0).collect(),
+            steps: Box::new([0; STEPS]),
             common: [common(nothing), common(Query::to(Ipv6Addr::UNSPECIFIED.into()))],
             epochs: 0,
             other: nothing,
             in_a_row: 0,
             answers: (0..QUERIES + STEPS).map(|_| Err(NoHop::NoRoute)).collect(),
+            snapshot,
         };
-        made.plan_all();
+        made.renew();
         made
     }
 
@@ -81,31 +89,23 @@ impl Cache {
     /// Why it cannot go anywhere.
     #[inline]
     pub fn lookup(&mut self, query: &Query) -> Result<&Hop, NoHop> {
-        if self.last.generation != self.tables.generation() || self.last.of != *query {
-            self.find(query);
+        if self.generation != self.tables.generation() {
+            self.renew();
         }
-        self.answers[self.last_at].as_ref().map_err(|none| *none)
+        let at = self.answer_of(query);
+        self.answers[at].as_ref().map_err(|none| *none)
     }
 
     /// Looks up the queries of a burst, and calls `each` with the answers, in order. What several of them
     /// need of a large table is on its way from memory at a time.
     pub fn lookup_all(&mut self, queries: &[Query], mut each: impl FnMut(&Query, Result<&Hop, NoHop>)) {
-        self.renew();
-        // The answer to the last query may have to make room.
-        self.last.generation = 0;
-        let families = queries.chunk_by(|one, other| one.is_v6() == other.is_v6());
-        for some in families.flat_map(|of_family| of_family.chunks(AT_ONCE)) {
-            let Common { plan, epoch, .. } = &self.common[usize::from(some[0].is_v6())];
-            let (steps, epoch) = (self.snapshot.steps(plan, some), *epoch);
-            for (query, step) in some.iter().zip(steps) {
-                let common = &self.common[usize::from(query.is_v6())];
-                let is_like = query.is_like(&common.constant);
-                let at = match is_like && common.epoch == epoch {
-                    true => step.and_then(|step| self.at_step(query, step)),
-                    false if is_like => self.at_common(query),
-                    false => None,
-                };
-                let at = at.unwrap_or_else(|| self.at_query(query, is_like));
+        if self.generation != self.tables.generation() {
+            self.renew();
+        }
+        for some in queries.chunks(AT_ONCE) {
+            self.snapshot.touch([&self.common[0].plan, &self.common[1].plan], some);
+            for query in some {
+                let at = self.answer_of(query);
                 each(query, self.answers[at].as_ref().map_err(|none| *none));
             }
         }
@@ -117,25 +117,61 @@ impl Cache {
         self.tables.generation()
     }
 
-    /// Makes the query the last one, with an answer.
-    fn find(&mut self, query: &Query) {
-        self.renew();
-        self.last = Kept { generation: self.snapshot.generation, of: *query };
-        let is_like = query.is_like(&self.common[usize::from(query.is_v6())].constant);
-        let shared = if is_like { self.at_common(query) } else { None };
-        self.last_at = shared.unwrap_or_else(|| self.at_query(query, is_like));
+    /// Makes the query the last one. Returns the index of its answer.
+    #[inline(always)]
+    fn answer_of(&mut self, query: &Query) -> usize {
+        match self.last.is_like(query) {
+            true if self.last.goes_as(query) => {}
+            true if self.last_is_like => self.go_elsewhere(query),
+            _ => self.find(query),
+        }
+        self.last_at
     }
 
-    /// Takes the newest snapshot.
-    #[inline(always)]
-    fn renew(&mut self) {
-        if self.snapshot.generation != self.tables.generation() {
-            self.snapshot = self.tables.snapshot();
-            self.plan_all();
+    /// Finds the answer to a query that is like the last and the constant one.
+    #[inline(never)]
+    fn go_elsewhere(&mut self, query: &Query) {
+        match self.at_common(query) {
+            Some(at) => {
+                self.last.go_as(query);
+                self.last_at = at;
+            }
+            None => self.find_own(query, true),
         }
     }
 
+    /// Finds the answer to any query.
+    #[inline(never)]
+    fn find(&mut self, query: &Query) {
+        let is_like = self.is_like(query);
+        match if is_like { self.at_common(query) } else { None } {
+            Some(at) => (self.last, self.last_at, self.last_is_like) = (*query, at, true),
+            None => self.find_own(query, is_like),
+        }
+    }
+
+    /// Finds the answer to a query that shares none so far.
+    #[inline(never)]
+    fn find_own(&mut self, query: &Query, is_like: bool) {
+        self.last_at = self.at_query(query, is_like);
+        (self.last, self.last_is_like) = (*query, self.is_like(query));
+    }
+
+    /// True if a query is like the constant one of its family.
+    fn is_like(&self, query: &Query) -> bool {
+        query.is_like(&self.common[usize::from(query.is_v6())].constant)
+    }
+
+    /// Takes the newest snapshot, and the last query's answer in it.
     #[cold]
+    #[inline(never)]
+    fn renew(&mut self) {
+        self.snapshot = self.tables.snapshot();
+        self.generation = self.snapshot.generation;
+        self.plan_all();
+        self.find(&self.last.clone());
+    }
+
     fn plan_all(&mut self) {
         for family in [0, 1] {
             let constant = self.common[family].constant;
@@ -167,10 +203,17 @@ impl Cache {
     fn at_step(&mut self, query: &Query, step: Step) -> Option<usize> {
         let key = step.key(self.common[usize::from(query.is_v6())].epoch);
         let at = step.hash() % STEPS;
-        (self.steps[at] == key || self.keep_step(query, step, key)).then_some(QUERIES + at)
+        if self.steps[at] != key && !self.keep_step(query, step, key) {
+            return None;
+        }
+        if let Ok(hop) = &mut self.answers[QUERIES + at] {
+            hop.why.prefix_len = step.len();
+        }
+        Some(QUERIES + at)
     }
 
-    /// Looks up the answer of a step, and keeps it. Returns false if it is not for all destinations.
+    /// Looks up the answer of a step, and keeps it for its route. Returns false if it is not for all
+    /// destinations.
     #[cold]
     fn keep_step(&mut self, query: &Query, step: Step, key: u64) -> bool {
         let is_shared = self.snapshot.is_shared(step, query);

@@ -3,25 +3,28 @@
 
 use crate::kernel::{Action, LOCAL, MAIN, Route, RouteHop, RouteKind};
 use crate::layers::LAYERS_MAX;
-use crate::prefixes::{Found, Key, Prefixes, Reached};
+use crate::prefixes::{Found, Key, Prefixes, VALUES_MAX};
 use crate::query::Query;
 use crate::routes::Routes;
 use crate::state::Snapshot;
 use std::hint::black_box;
 use std::iter::successors;
 
-/// 224.0.0.0 and fe80::, the first addresses that are no host's, or of one link alone.
-const APART_FROM: [u128; 2] = [224 << 24, 0xfe80 << 112];
+/// The first addresses that are no host's, or of one link alone.
+const APART_FROM_V4: u32 = 224 << 24;
+const APART_FROM_V6: u128 = 0xfe80 << 112;
 /// More tables than this are left to a lookup.
 const STOPS_MAX: usize = 8;
-/// As many lookups as a processor has under way, and more.
-pub(crate) const AT_ONCE: usize = 16;
+/// A table of fewer prefixes is near in any case.
+const NEAR_PREFIXES_MAX: usize = 8192;
 /// Low bits of a step, in which the cache keeps the epoch of its plan.
 pub(crate) const EPOCH_BITS: u32 = 28;
 
 /// A table that the rules lead to.
 #[derive(Clone, Copy, Debug)]
 struct Stop {
+    /// Its number among the stops of both families.
+    number: u32,
     /// Its index among the tables of the family.
     table: usize,
     /// Prefixes shorter than this are passed over (`suppress_prefixlength`).
@@ -29,39 +32,45 @@ struct Stop {
     /// The table `main`, while this one is `local` and one with it: a longer prefix there is before a
     /// shorter one here.
     main: Option<usize>,
+    /// What is found is taken.
+    is_plain: bool,
 }
 
 /// The tables that the rules lead to, for queries that differ in destination, flow and ports alone. It ends
 /// at the first rule that matches on one of these. Valid for one snapshot.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Plan {
     stops: Vec<Stop>,
+    /// The first stop with a prefix for some of the addresses with a first byte.
+    first: [u8; 256],
     has_exceptions: bool,
+    /// A table that is far from a processor, by its size.
+    large: Option<usize>,
 }
 
-/// The prefix that covers a query's destination, and its stop. Never 0; the low [`EPOCH_BITS`] bits are 0.
+/// The prefix that covers a query's destination, and its stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step(u64);
+pub(crate) struct Step {
+    found: Found,
+    stop: u32,
+}
 
 impl Step {
-    fn new<K: Key>(found: Found, stop: usize) -> Self {
-        let stop = stop + if K::IS_V4 { 0 } else { STOPS_MAX };
-        Self(u64::from(found.number()) << 32 | (stop as u64) << EPOCH_BITS)
+    /// Returns the length of the prefix.
+    #[inline(always)]
+    pub(crate) fn len(self) -> u8 {
+        self.found.len()
     }
 
-    fn found(self) -> Found {
-        Found::of((self.0 >> 32) as u32)
-    }
-
-    /// Returns the step with the epoch of its plan, as the cache keeps it.
+    /// Returns the number of its route, its stop and the epoch of its plan, as the cache keeps them: never 0.
     #[inline(always)]
     pub(crate) fn key(self, epoch: u64) -> u64 {
-        self.0 | epoch
+        u64::from(self.found.number() % VALUES_MAX) << 32 | u64::from(self.stop) << EPOCH_BITS | epoch
     }
 
     #[inline(always)]
     pub(crate) fn hash(self) -> usize {
-        (self.0 >> 32 ^ self.0 >> EPOCH_BITS << 6) as usize
+        (self.found.number() ^ self.stop << 6) as usize
     }
 }
 
@@ -98,44 +107,55 @@ impl Snapshot {
             let Some(table) = place(id) else { continue };
             let is_one = id == LOCAL && self.is_one_table && !is_v6;
             let main = is_one.then(|| place(MAIN)).flatten();
-            stops.push(Stop {
-                table,
-                len_min: rule.suppress_len.map_or(0, |len| len.saturating_add(1)),
-                main,
-            });
+            let len_min = rule.suppress_len.map_or(0, |len| len.saturating_add(1));
+            let number = (stops.len() + if is_v6 { STOPS_MAX } else { 0 }) as u32;
+            stops.push(Stop { number, table, len_min, main, is_plain: len_min == 0 && main.is_none() });
         }
         let has_exceptions = query.input == 0 && !self.exceptions[usize::from(is_v6)].is_empty();
-        Plan { stops, has_exceptions }
+        let tables = stops.iter().map(|stop| stop.table);
+        let large = tables.max_by_key(|table| self.prefixes(is_v6, *table));
+        let large = large.filter(|table| self.prefixes(is_v6, *table) > NEAR_PREFIXES_MAX);
+        let has_some = |stop: &Stop, byte| match is_v6 {
+            false => self.v4.at(stop.table).has_some(byte),
+            true => self.v6.at(stop.table).has_some(byte),
+        };
+        let first_of = |byte| stops.iter().position(|stop| has_some(stop, byte)).unwrap_or(stops.len());
+        Plan { first: std::array::from_fn(|byte| first_of(byte) as u8), stops, has_exceptions, large }
+    }
+
+    fn prefixes(&self, is_v6: bool, table: usize) -> usize {
+        if is_v6 { self.v6.at(table).count() } else { self.v4.at(table).count() }
     }
 
     /// Returns the prefix that covers the destination, by the plan. `None` for groups, broadcasts and
     /// link-local addresses, and for a destination with an MTU exception.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn step(&self, plan: &Plan, query: &Query) -> Option<Step> {
         let to = query.number();
+        let is_taught = |v6: usize| self.exceptions[v6].contains_key(&query.destination());
         match query.is_v6() {
-            _ if self.is_apart(plan, query) => None,
-            false => steps_from(&self.v4, plan, to as u32, 0, None),
-            true => steps_from(&self.v6, plan, to, 0, None),
+            false if to as u32 >= APART_FROM_V4 || plan.has_exceptions && is_taught(0) => None,
+            false => step_of(&self.v4, plan, to as u32),
+            true if to >= APART_FROM_V6 || plan.has_exceptions && is_taught(1) => None,
+            true => step_of(&self.v6, plan, to),
         }
     }
 
-    /// Returns the steps of up to [`AT_ONCE`] queries of one family.
-    pub(crate) fn steps(&self, plan: &Plan, queries: &[Query]) -> [Option<Step>; AT_ONCE] {
-        let mut steps = match queries {
-            [first, ..] if first.is_v6() => steps_of(&self.v6, plan, queries, Query::number),
-            _ => steps_of(&self.v4, plan, queries, |query| query.number() as u32),
-        };
-        let apart = steps.iter_mut().zip(queries).filter(|(_, query)| self.is_apart(plan, query));
-        apart.for_each(|(step, _)| *step = None);
-        steps
-    }
-
+    /// Reads what the lookups of these queries will read of large tables: without a branch on it, so that a
+    /// processor has all of it under way at a time. The plans are IPv4's and IPv6's.
     #[inline(always)]
-    fn is_apart(&self, plan: &Plan, query: &Query) -> bool {
-        let is_v6 = query.is_v6();
-        let is_taught = || self.exceptions[usize::from(is_v6)].contains_key(&query.destination());
-        query.number() >= APART_FROM[usize::from(is_v6)] || plan.has_exceptions && is_taught()
+    pub(crate) fn touch(&self, plans: [&Plan; 2], queries: &[Query]) {
+        let [v4, v6] = plans.map(|plan| plan.large);
+        let touch_v4 = |to| v4.map_or(0, |table| self.v4.at(table).touch(to));
+        let touch_v6 = |to| v6.map_or(0, |table| self.v6.at(table).touch(to));
+        if v4.is_none() && v6.is_none() {
+            return;
+        }
+        let touched = queries.iter().map(|query| match query.is_v6() {
+            false => touch_v4(query.number() as u32),
+            true => touch_v6(query.number()),
+        });
+        black_box(touched.fold(0, |sum, words| sum ^ words));
     }
 
     /// True for a prefix of the table `local` while it is one with `main`, which has a longer one.
@@ -146,11 +166,12 @@ impl Snapshot {
         may_be && longest().is_some_and(|found| found.len() > prefix_len)
     }
 
-    /// Returns true if every destination of this step has the same answer: by one gateway, with a source
-    /// that does not depend on the destination, and by one way below the interface.
+    /// Returns true if every destination of this step's route has the same answer but for the prefix's
+    /// length: by one gateway, with a source that does not depend on the destination, and by one way below
+    /// the interface.
     pub(crate) fn is_shared(&self, step: Step, query: &Query) -> bool {
         let is_v6 = query.is_v6();
-        let routes = if is_v6 { self.v6.of(step.found()) } else { self.v4.of(step.found()) };
+        let routes = if is_v6 { self.v6.of(step.found) } else { self.v4.of(step.found) };
         let [route] = routes else { return false };
         // A route out of a VRF has another source than the one that it says.
         let says_source = route.metrics.source.is_some() && query.output == 0;
@@ -170,56 +191,34 @@ impl Snapshot {
     }
 }
 
-/// Searches the tables from stop `from` on, up to the first that has a prefix. `reached` is how far the
-/// search of the first one is.
+/// Searches the tables up to the first that has a prefix.
 #[inline(always)]
-fn steps_from<K: Key>(
-    routes: &Routes<K>, plan: &Plan, key: K, from: usize, mut reached: Option<Reached<'_, K>>,
-) -> Option<Step> {
-    for (at, stop) in plan.stops.iter().enumerate().skip(from) {
-        let table = routes.at(stop.table);
-        let Some(reached) = reached.take().or_else(|| table.reach(key)) else { continue };
-        let Some(found) = table.search(reached, key) else { continue };
-        if found.len() < stop.len_min {
-            if !are_passed_over(routes, table, key, found) {
-                return None;
-            }
-            continue;
+fn step_of<K: Key>(routes: &Routes<K>, plan: &Plan, key: K) -> Option<Step> {
+    for stop in plan.stops.get(usize::from(plan.first[key.byte(K::BITS - 8)])..)? {
+        let Some(found) = routes.at(stop.table).longest(key) else { continue };
+        if stop.is_plain || is_taken(routes, stop, key, found)? {
+            return Some(Step { found, stop: stop.number });
         }
-        let is_longer = |main: usize| routes.at(main).longest(key).is_some_and(|it| it.len() > found.len());
-        if found.len() < K::BITS && stop.main.is_some_and(is_longer) {
-            continue;
-        }
-        return Some(Step::new::<K>(found, at));
     }
     None
 }
 
+/// True if a lookup takes a prefix that was found in a stop; false if it goes on with the next stop.
+/// `None`: that is not known here.
+#[cold]
+#[inline(never)]
+fn is_taken<K: Key>(routes: &Routes<K>, stop: &Stop, key: K, found: Found) -> Option<bool> {
+    if found.len() < stop.len_min {
+        return are_passed_over(routes, routes.at(stop.table), key, found).then_some(false);
+    }
+    let is_longer = |main: usize| routes.at(main).longest(key).is_some_and(|it| it.len() > found.len());
+    Some(found.len() == K::BITS || !stop.main.is_some_and(is_longer))
+}
+
 /// True if a lookup passes over a prefix and all shorter ones that cover `key`: it goes on from one that
 /// cannot be used to the next, and an error route ends it.
-#[cold]
 fn are_passed_over<K: Key>(routes: &Routes<K>, table: &Prefixes<K>, key: K, found: Found) -> bool {
     let all = successors(Some(found), |found| table.shorter(key, found.len()));
     let is_plain = |route: &Route| route.kind == RouteKind::Unicast && route.object == 0;
     all.flat_map(|found| routes.of(found)).all(is_plain)
-}
-
-/// Searches for many keys in stages, so that what each reads of memory is on its way at a time.
-#[inline(always)]
-fn steps_of<K: Key>(
-    routes: &Routes<K>, plan: &Plan, queries: &[Query], key: impl Fn(&Query) -> K,
-) -> [Option<Step>; AT_ONCE] {
-    let mut reached = [(0, None); AT_ONCE];
-    for (reached, query) in reached.iter_mut().zip(queries) {
-        let first = |(at, stop): (usize, &Stop)| Some((at, Some(routes.at(stop.table).reach(key(query))?)));
-        *reached = plan.stops.iter().enumerate().find_map(first).unwrap_or((STOPS_MAX, None));
-    }
-    // No branch depends on what is read here, so that the processor reads all of it at a time.
-    let touched = reached.iter().filter_map(|(_, reached)| reached.as_ref().map(Reached::touch));
-    black_box(touched.fold(0, |sum, word| sum ^ word));
-    let mut steps = [None; AT_ONCE];
-    for ((step, (at, reached)), query) in steps.iter_mut().zip(reached).zip(queries) {
-        *step = steps_from(routes, plan, key(query), at, reached);
-    }
-    steps
 }

@@ -2,11 +2,12 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-const V6: u8 = 1;
-const HAS_FROM: u8 = 2;
+const V6: u16 = 1;
+const HAS_FROM: u16 = 2;
 
 /// A packet to be sent: its destination, and what rules and multipath routes regard.
 #[derive(Clone, Copy, Debug, Eq)]
+#[repr(C)] // What is compared together stands together.
 pub struct Query {
     to: u128,
     from: u128,
@@ -14,46 +15,45 @@ pub struct Query {
     pub(crate) input: u32,
     pub(crate) output: u32,
     pub(crate) user: u32,
-    flow: u32,
-    ports: u32,
     pub(crate) protocol: u8,
     pub(crate) tos: u8,
-    flags: u8,
+    flags: u16,
+    flow: u32,
+    ports: u32,
 }
 
 impl PartialEq for Query {
-    /// Compares without a branch: a cache does so for each packet.
     #[inline(always)]
     fn eq(&self, other: &Self) -> bool {
-        (self.to ^ other.to) | (self.from ^ other.from) == 0 && self.has_kind_of(other)
+        self.is_like(other) && self.goes_as(other)
     }
 }
 
 impl Query {
-    /// Returns true if all but the addresses is the same.
+    /// Returns true if destination, flow and ports are the same.
     #[inline(always)]
-    fn has_kind_of(&self, other: &Self) -> bool {
-        (self.flow ^ other.flow) | (self.ports ^ other.ports) | self.constants_differ(other) == 0
+    pub(crate) fn goes_as(&self, other: &Self) -> bool {
+        (self.flow ^ other.flow) | (self.ports ^ other.ports) == 0 && self.to == other.to
     }
 
-    /// Returns the bits in which what is often the same for all packets of a sender differs.
+    /// Takes destination, flow and ports from another query.
     #[inline(always)]
-    fn constants_differ(&self, other: &Self) -> u32 {
-        let small = |it: &Self| u32::from_le_bytes([it.protocol, it.tos, it.flags, 0]);
-        let (one, two) = (self, other);
-        (one.mark ^ two.mark)
-            | (one.input ^ two.input)
-            | (one.output ^ two.output)
-            | (one.user ^ two.user)
-            | (small(one) ^ small(two))
+    pub(crate) fn go_as(&mut self, other: &Self) {
+        (self.to, self.flow, self.ports) = (other.to, other.flow, other.ports);
     }
 
     /// Returns true if the queries differ in destination, flow and ports alone: what is often the same for
-    /// all packets of a sender is.
+    /// all packets of a sender is. Compares without a branch: a cache does so for each packet.
     #[inline(always)]
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        let from = self.from ^ other.from;
-        (from as u64 | (from >> 64) as u64) | u64::from(self.constants_differ(other)) == 0
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let small = |it: &Self| u32::from(it.protocol) | u32::from(it.tos) << 8 | u32::from(it.flags) << 16;
+        (self.from as u64 ^ other.from as u64)
+            | ((self.from >> 64) as u64 ^ (other.from >> 64) as u64)
+            | (pair(self.mark, self.input) ^ pair(other.mark, other.input))
+            | (pair(self.output, self.user) ^ pair(other.output, other.user))
+            | u64::from(small(self) ^ small(other))
+            == 0
     }
 
     /// Asks for the way to an address.
@@ -168,7 +168,7 @@ fn mix(word: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-fn number_of(address: IpAddr) -> (u128, u8) {
+fn number_of(address: IpAddr) -> (u128, u16) {
     match address {
         IpAddr::V4(address) => (u128::from(address.to_bits()), 0),
         IpAddr::V6(address) => (address.to_bits(), V6),

@@ -85,6 +85,30 @@ fn a_path_that_has_taught_its_mtu_has_an_answer_of_its_own() {
     assert_eq!(cache.steps.iter().filter(|step| **step != 0).count(), 1, "the others share one");
 }
 
+#[test]
+fn one_route_at_several_lengths_has_one_answer_that_says_each_length() {
+    let mut all = vec![rule(254, 1, 0, &[]), address(1, [10, 0, 0, 1]), link(1, "a1", &[], None)];
+    for len in 0..=24 {
+        all.push(route([8, 8, 8, 0], len, 1, &[(5, &[10, 0, 0, 2])]));
+    }
+    all.push(neighbour(1, [10, 0, 0, 2], 2));
+    let tables = Tables::replay(&all.concat());
+    let mut cache = Cache::new(tables.clone());
+    // Of 8.8.8.1, one bit of each differs.
+    let to = |at: u32| {
+        IpAddr::from((0x0808_0801 ^ 1_u32.checked_shl(31_u32.wrapping_sub(at)).unwrap_or(0)).to_be_bytes())
+    };
+    let queries: Vec<_> = (0..33).map(|at| Query::to(to(at))).collect();
+    for query in queries.iter().rev().chain(&queries) {
+        assert_eq!(cache.lookup(query).cloned(), tables.lookup(query), "{query:?}");
+    }
+    cache.lookup_all(&queries, |query, hop| assert_eq!(hop.cloned(), tables.lookup(query), "{query:?}"));
+    let lens: Vec<_> =
+        queries.iter().map(|query| tables.lookup(query).map(|hop| hop.why.prefix_len)).collect();
+    assert_eq!((lens[0], lens[10], lens[32]), (Ok(0), Ok(10), Ok(24)));
+    assert_eq!(cache.steps.iter().filter(|step| **step != 0).count(), 1, "all share one");
+}
+
 /// Of epochs there are so many that they come again.
 #[test]
 fn steps_of_long_ago_are_not_taken_for_those_of_now() {

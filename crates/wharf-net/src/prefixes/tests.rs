@@ -30,6 +30,8 @@ fn compare<K: Key + 'static>(changes: &[(K, u8, Option<u32>)], keys: &[K]) {
         assert_eq!(old, expected);
         assert_eq!(table.get(place.0, *len), model.get(&place).copied());
     }
+    kept.push((table.clone(), model.clone()));
+    table.compact();
     kept.push((table, model));
     for (table, model) in &kept {
         assert_eq!(table.count(), model.len());
@@ -68,6 +70,23 @@ proptest! {
         let changes: Vec<_> = changes.into_iter().map(|(key, len, value)| (wide(key), len, value)).collect();
         let keys: Vec<_> = keys.into_iter().map(wide).collect();
         compare(&changes, &keys);
+    }
+
+    /// Prefixes of at most eight bits more than a slot make maps: with few values, many and wide ones, and
+    /// a split if they are too many.
+    #[test]
+    fn close_prefixes_are_the_models(
+        changes in proptest::collection::vec((any::<u16>(), 16..=25_u8, value()), 1..500),
+        widest in prop_oneof![Just(200_u32), Just(60_000), Just(super::VALUES_MAX - 1500)],
+    ) {
+        let low = |low: u16| 10 << 24 | u32::from(low) << 4;
+        let wide = |value: u32| if value < 300 { value % 50 } else { widest + value };
+        let changes: Vec<_> = changes.iter().map(|(key, len, value)| (low(*key), *len, value.map(wide))).collect();
+        let keys: Vec<_> = (0..=u16::MAX).step_by(997).map(low).collect();
+        compare(&changes, &keys);
+        let v6 = |key: u32| u128::from(key) << 96;
+        let keys: Vec<_> = keys.into_iter().map(v6).collect();
+        compare(&changes.iter().map(|(key, len, value)| (v6(*key), *len, *value)).collect::<Vec<_>>(), &keys);
     }
 
     /// Many prefixes in one place make splits within splits.
