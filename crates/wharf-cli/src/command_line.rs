@@ -13,7 +13,7 @@ use crate::output::{
     complain, complain_at_length, note_file_limit, print_styled, set_color, styled, with_causes,
 };
 use crate::signals::EndedBySignal;
-use crate::{Registries, Usage, signals};
+use crate::{Registries, Usage, signals, stream};
 use clap::builder::ValueParser;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -100,7 +100,9 @@ pub(crate) fn end<C: Subcommand>(line: Line<C>, carry_out: impl FnOnce(C) -> any
     line.output.start();
     // A peer that shortens its shared memory raises SIGBUS. Without the handler such memory is refused.
     let _ = wharf_devices::vhost_user::install_sigbus_handler();
-    code_of(carry_out(line.command))
+    let code = code_of(carry_out(line.command));
+    stream::end();
+    code
 }
 
 /// Prints the error of what was carried out, if there is one, and returns the exit code.

@@ -49,6 +49,7 @@ mod send;
 mod service;
 pub mod session;
 pub mod signals;
+mod stream;
 mod verbosity;
 mod verdict;
 mod watch;

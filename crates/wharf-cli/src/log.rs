@@ -1,6 +1,6 @@
 //! Records of a log on standard error, with `--log`: each has time, level, message and device.
 
-use crate::progress;
+use crate::stream;
 use clap::ValueEnum;
 use std::io::{self, Write};
 use std::sync::Mutex;
@@ -43,7 +43,7 @@ pub(crate) fn start(format: LogFormat, quiet: bool, verbose: u8) {
     };
     // If standard error is closed, there is nothing left to do. The subscriber would say so there, and panic.
     let log = fmt().with_max_level(level).with_target(false).log_internal_errors(false);
-    let log = log.with_writer(|| AboveProgress);
+    let log = log.with_writer(|| Records);
     match format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().flatten_event(true).init(),
@@ -71,12 +71,13 @@ pub(crate) fn record(level: Level, text: &str) {
     }
 }
 
-/// Standard error, with the live line out of the way.
-struct AboveProgress;
+/// Standard error, for whole records.
+struct Records;
 
-impl Write for AboveProgress {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        progress::above(|| io::stderr().write(bytes))
+impl Write for Records {
+    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
+        stream::say(record);
+        Ok(record.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -4,7 +4,7 @@
 use crate::fold::width;
 use crate::log::{self, Level};
 use crate::plain::{escaped, plain};
-use crate::progress;
+use crate::stream;
 use crate::verbosity::{is_quiet, is_verbose};
 use anstream::AutoStream;
 use anyhow::Context;
@@ -55,6 +55,9 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 
 /// Prints as [`print()`] does a text with colours, or one whose reader is a program.
 pub(crate) fn print_styled(text: &str) -> anyhow::Result<()> {
+    if is_one_stream() {
+        stream::errors().finish(None);
+    }
     if REPORTS_TO_STDERR.load(Relaxed) {
         return write(&mut std::io::stderr().lock(), text).context("cannot write to standard error");
     }
@@ -143,8 +146,7 @@ fn say(level: Level, what: &str) {
     let has_color =
         level == Level::Error && AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
     let name = if has_color { "\x1b[1;31mwharf:\x1b[0m" } else { "wharf:" };
-    // If standard error is closed, there is nothing left to do.
-    let _ = progress::above(|| writeln!(std::io::stderr(), "{name} {line}"));
+    stream::say(format!("{name} {line}\n").as_bytes());
 }
 
 /// Returns an error with its causes, without those that it names itself.

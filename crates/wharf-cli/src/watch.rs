@@ -36,6 +36,7 @@ pub(crate) use top::top;
 
 use crate::args::{ControlAt, WatchArgs};
 use crate::output::{self, note};
+use crate::stream;
 use anyhow::Context;
 use interval::{Printer, STOP};
 use lines::Lines;
@@ -85,6 +86,7 @@ impl Watching {
         let control = control(&args.control, is_endless, board)?;
         let printer = Printer::new(board.clone(), json, file.transpose()?);
         let every = args.stats;
+        stream::watch(wakes.try_clone().context("cannot listen to signals")?);
         let run = move || printer.run(woken, every);
         let thread = Builder::new().name("wharf-stats".into()).spawn(run).context("cannot start a thread")?;
         Ok(Self {

@@ -1,13 +1,14 @@
 //! The thread that prints the counters: on SIGUSR1, and at an interval.
 
 use super::board::Board;
-use super::lines::{Lines, Stream, tell_left_out};
+use super::lines::Lines;
 use super::minute;
 use super::snapshot::Snapshot;
 use super::text;
 use crate::output::json_line;
 use crate::plain::plain;
-use crate::{log, output};
+use crate::stream::{Stream, WRITE_ON, end, errors};
+use crate::{log, log::Level, output};
 use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -27,7 +28,6 @@ pub(super) struct Printer {
     file: Option<Lines>,
     /// The file took no more.
     has_failed: bool,
-    errors: Stream,
     /// None if they go where errors go.
     reports: Option<Stream>,
     /// The last line of the interval.
@@ -38,9 +38,8 @@ pub(super) struct Printer {
 
 impl Printer {
     pub(super) fn new(board: Board, json: bool, file: Option<Lines>) -> Self {
-        let errors = Stream::new(|| Box::new(std::io::stderr()));
         let reports = (!output::is_one_stream()).then(|| Stream::new(|| Box::new(std::io::stdout())));
-        Self { board, json, file, has_failed: false, errors, reports, before: None, asked: None }
+        Self { board, json, file, has_failed: false, reports, before: None, asked: None }
     }
 
     /// Prints until it is told to stop by `woken`.
@@ -49,7 +48,7 @@ impl Printer {
         let mut noted = Instant::now();
         loop {
             let next = due.into_iter().fold(noted + minute::EVERY, Instant::min);
-            let is_behind = self.errors.is_behind() || self.reports.as_ref().is_some_and(Stream::is_behind);
+            let is_behind = errors().is_behind() || self.reports.as_ref().is_some_and(Stream::is_behind);
             let next = if is_behind { next.min(Instant::now() + BEHIND) } else { next };
             // A timeout of zero would be an error.
             let left = next.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
@@ -58,12 +57,13 @@ impl Printer {
             }
             let mut byte = [STOP];
             match (&woken).read(&mut byte) {
+                Ok(1) if byte == [WRITE_ON] => {}
                 Ok(1) if byte != [STOP] => self.print_all(),
                 Ok(_) => return self.end(every.is_some()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     let now = Instant::now();
-                    self.errors.write_rest();
+                    errors().write_rest();
                     self.reports.iter_mut().for_each(Stream::write_rest);
                     if noted + minute::EVERY <= now {
                         self.board.note_minute();
@@ -85,14 +85,18 @@ impl Printer {
         let snapshot = self.board.snapshot().with_rates(self.asked.as_ref());
         // A record of a log is one line.
         let is_object = self.json || log::is_on();
-        self.tell(&if is_object { json_line(&snapshot) } else { text::table(&snapshot) });
+        Self::tell(&if is_object { json_line(&snapshot) } else { text::table(&snapshot) });
         self.asked = Some(snapshot);
     }
 
     /// Prints a text on standard error: as it is, or as one record of the log.
-    fn tell(&mut self, text: &str) {
+    fn tell(text: &str) {
         let text = plain(text);
-        if log::is_on() { self.errors.record(&text) } else { self.errors.print(&text) }
+        if !log::is_on() {
+            errors().print(&text);
+        } else if errors().is_ready() {
+            log::record(Level::Note, &text);
+        }
     }
 
     /// Prints the line of an interval.
@@ -108,12 +112,16 @@ impl Printer {
                 }
             }
             None if self.has_failed => {}
-            None if self.json && log::is_on() => self.tell(&json_line(&snapshot)),
+            None if self.json && log::is_on() => Self::tell(&json_line(&snapshot)),
             None if self.json => {
-                self.reports.as_mut().unwrap_or(&mut self.errors).print(&json_line(&snapshot))
+                let line = json_line(&snapshot);
+                match &mut self.reports {
+                    Some(reports) => reports.print(&line),
+                    None => errors().print(&line),
+                }
             }
-            None if log::is_on() => self.tell(&text::line(&snapshot)),
-            None => self.tell(&format!("wharf: {}", text::line(&snapshot))),
+            None if log::is_on() => Self::tell(&text::line(&snapshot)),
+            None => Self::tell(&format!("wharf: {}", text::line(&snapshot))),
         }
         self.before = Some(snapshot);
     }
@@ -124,10 +132,21 @@ impl Printer {
             self.print_line();
         }
         // The summary waits for its reader, too.
-        self.reports.as_mut().unwrap_or(&mut self.errors).finish(None);
-        self.errors.finish(Some(BEHIND));
+        match &mut self.reports {
+            Some(reports) => reports.finish(None),
+            None => errors().finish(None),
+        }
         tell_left_out("--stats-file", self.file.as_ref().map_or(0, Lines::left_out));
-        let left_out = self.reports.as_ref().map_or(0, Stream::left_out) + self.errors.left_out();
+        let left_out = self.reports.as_ref().map_or(0, Stream::left_out) + errors().left_out();
         tell_left_out("standard output and error", left_out);
+        end();
+    }
+}
+
+/// Notes the lines that were left out.
+fn tell_left_out(place: &str, left_out: u64) {
+    if left_out > 0 {
+        let lines = if left_out == 1 { "1 line" } else { &format!("{left_out} lines") };
+        output::note(&format!("{place}: {lines} left out, because it takes no more, or too slowly"));
     }
 }

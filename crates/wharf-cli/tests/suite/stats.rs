@@ -1,13 +1,14 @@
 //! The counters of a run on SIGUSR1, and at an interval.
 
-use crate::common::show::{until_moved, until_path};
+use crate::common::show::{until_moved, until_path, until_shown};
 use crate::common::{Done, Folder, Running, SAMPLE, command, eventually, finish, signal, text, wharf};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -208,7 +209,7 @@ fn a_reader_that_stalls_holds_up_no_run() {
     let mut reader = reader.read(true).write(true).custom_flags(libc::O_NONBLOCK).open(&fifo).unwrap();
     while reader.write(&[b'\n'; 4096]).is_ok() {}
     let done = sent(1000);
-    let left_out = |line: &str| line.contains("lines of counters left out");
+    let left_out = |line: &str| line.contains("lines left out");
     assert!(done.code == Some(0) && done.stderr.lines().any(left_out), "{done:?}");
     // Standard output is a pipe that is not read, filled by its first lines: the packets go on, and the summary waits for room.
     let often = ["--stats", "0.01", "--json", "-q", "--control", &control];
@@ -218,24 +219,32 @@ fn a_reader_that_stalls_holds_up_no_run() {
     assert!(finish(child).json()["sent"].as_u64() > Some(0));
 }
 
-/// poll(2) reports room in a pipe for 4096 bytes. Lines of several directions are longer.
+/// A forwarder whose line of counters is longer than poll(2) has room for: 4096 bytes.
+fn forward_six(folder: &Folder, options: &[&str]) -> Child {
+    let ports = ["a", "b", "c", "d", "e", "f"].map(|name| format!("vhost-user:{}", text(&folder.path(name))));
+    let ports = ports.each_ref().map(String::as_str);
+    command(&[&["forward"][..], &ports, options].concat()).spawn().unwrap()
+}
+
+/// Waits until what is in the pipe grows no more: the last of its pages is written in part.
+fn until_full(pipe: &impl AsFd, write: impl Fn()) {
+    let (mut before, mut looks) = (0, 0);
+    eventually(|| {
+        write();
+        sleep(Duration::from_millis(300));
+        let now = rustix::io::ioctl_fionread(pipe).unwrap();
+        looks = if now == std::mem::replace(&mut before, now) { looks + 1 } else { 1 };
+        if now > 30_000 && looks == 3 { Ok(()) } else { Err(now) }
+    });
+}
+
 #[test]
 fn a_reader_that_stalls_within_a_line_holds_up_no_signal() {
     let folder = Folder::new();
-    let ports = ["a", "b", "c", "d", "e", "f"].map(|name| format!("vhost-user:{}", text(&folder.path(name))));
-    let ports = ports.each_ref().map(String::as_str);
-    let often = ["--stats", "0.01", "--json"];
-    let mut child = command(&[&["forward"][..], &ports, &often].concat()).spawn().unwrap();
+    let mut child = forward_six(&folder, &["--stats", "0.01", "--json"]);
     let mut stdout = child.stdout.take().unwrap();
     let mut run = Running::from(child);
-    // What is in the pipe grows no more: the last of its pages is written in part.
-    let (mut before, mut looks) = (0, 0);
-    eventually(|| {
-        sleep(Duration::from_millis(300));
-        let now = rustix::io::ioctl_fionread(&stdout).unwrap();
-        looks = if now == std::mem::replace(&mut before, now) { looks + 1 } else { 1 };
-        if now > 50_000 && looks == 3 { Ok(()) } else { Err(now) }
-    });
+    until_full(&stdout, || {});
     for count in 1..4 {
         run.signal("USR1");
         run.until_lines(count, is_object);
@@ -251,7 +260,38 @@ fn a_reader_that_stalls_within_a_line_holds_up_no_signal() {
         // The first come before the devices are open.
         assert!([Some(0), Some(6)].contains(&object["paths"].as_array().map(Vec::len)), "{line}");
     }
-    assert!(run.finish().stderr.contains("lines of counters left out"));
+    assert!(run.finish().stderr.contains("lines left out"));
+}
+
+#[test]
+fn a_reader_that_stalls_within_a_record_of_the_log_holds_up_no_line_and_gets_whole_records() {
+    let folder = Folder::new();
+    let file = text(&folder.path("stats"));
+    let (lines, socket) = (["--stats", "0.01", "--stats-file", &file], text(&folder.path("control")));
+    let mut child = forward_six(&folder, &[&lines[..], &["--log", "json", "--control", &socket]].concat());
+    let mut stderr = child.stderr.take().unwrap();
+    let run = Running::from(child);
+    until_shown(Path::new(&socket), |shown| shown["paths"].as_array().is_some_and(|paths| paths.len() == 6));
+    let ask = || {
+        (0..20).for_each(|_| {
+            run.signal("USR1");
+            sleep(Duration::from_millis(10))
+        })
+    };
+    until_full(&stderr, ask);
+    let written = || std::fs::read_to_string(&file).unwrap().lines().count();
+    let now = written();
+    eventually(|| (written() > now + 3).then_some(()).ok_or("no line in the file"));
+    run.signal("INT");
+    let mut records = String::new();
+    stderr.read_to_string(&mut records).unwrap();
+    let records: Vec<Value> = records
+        .lines()
+        .map(|record| serde_json::from_str(record).unwrap_or_else(|error| panic!("{error}: {record}")))
+        .collect();
+    let says = |words: &str| records.iter().any(|record| record["message"].as_str().unwrap().contains(words));
+    assert!(records.len() > 5 && says("lines left out"), "{}", records.len());
+    assert_eq!(run.finish().code, Some(0));
 }
 
 #[test]
