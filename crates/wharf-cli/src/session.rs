@@ -12,7 +12,7 @@ use std::error::Error;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 use wharf::device::{ModeReason, TxInfo};
-use wharf::{OpenError, OpenErrorKind, PortBuilder};
+use wharf::{OpenError, OpenErrorKind as Kind, PortBuilder};
 use wharf_devices::host::{pin, processors};
 use wharf_devices::spec::{DeviceSpec, Opened};
 
@@ -56,7 +56,7 @@ pub fn open(
 
 /// True if the error says that the specification of `spec` cannot be: a wrong use. One about a capture is none.
 pub(crate) fn is_usage(spec: &DeviceSpec, error: &OpenError) -> bool {
-    let is_wrong = matches!(error.kind(), OpenErrorKind::Unsupported | OpenErrorKind::Setting);
+    let is_wrong = matches!(error.kind(), Kind::BadKey | Kind::Unsupported | Kind::Setting);
     is_wrong && error.source().is_none() && spec.file().is_none()
 }
 

@@ -208,8 +208,7 @@ impl Options {
         if self.text(name).is_some() {
             return Err(format!("{name} is given twice"));
         }
-        let value = key.read(text)?;
-        self.given.push(Given { key, text: text.into(), value });
+        self.given.push(Given { key, value: key.read(text)?, text: text.into() });
         Ok(())
     }
 

@@ -113,7 +113,7 @@ impl Registry {
 /// Opens the device that `spec` describes, of one of the kinds of this crate.
 ///
 /// # Errors
-/// [`DeviceError::Unsupported`] for a specification that cannot be, saying what can, and what the device
+/// [`DeviceError::Refused`] for a specification that cannot be, saying what can, and what the device
 /// itself meets as it opens.
 pub fn open(spec: &str, direction: Direction) -> Result<Opened, DeviceError> {
     let one = open_queues(spec, direction, Queues::default())?.pop();

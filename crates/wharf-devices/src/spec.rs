@@ -220,20 +220,18 @@ impl DeviceSpec {
     /// Checks that its kind can do `direction`, and that its options go with it.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] with the allowed values.
+    /// [`DeviceError::Unsupported`] for the direction, [`DeviceError::Refused`] with the allowed values for a
+    /// key.
     pub fn check(&self, direction: Direction) -> Result<(), DeviceError> {
+        let can = self.kind.can;
         let keys: Vec<&Key> = self.kind.tables(direction).into_iter().flatten().collect();
         match self.options.given().find(|given| !keys.contains(given)) {
             Some(wrong) => {
                 let of = if self.kind.rx_keys.contains(wrong) { "receive" } else { "send" };
                 Err(self.fault(format!("{} is a key to {of} alone; {}", wrong.name, allowed(&keys))))
             }
-            None if direction == Direction::Receive && !self.kind.can.receive => {
-                Err(self.fault("it only sends"))
-            }
-            None if direction == Direction::Send && !self.kind.can.send => {
-                Err(self.fault("it only receives"))
-            }
+            None if direction == Direction::Receive && !can.receive => Err(self.unsupported("it only sends")),
+            None if direction == Direction::Send && !can.send => Err(self.unsupported("it only receives")),
             None => (self.kind.check)(self),
         }
     }
@@ -269,7 +267,7 @@ impl DeviceSpec {
     /// Returns the number of queue pairs: that of its key `queues`, or as many as `queues` asks for.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] for more than `most`.
+    /// [`DeviceError::Refused`] for more than `most`.
     pub fn pairs(&self, queues: Queues, most: u16) -> Result<u16, DeviceError> {
         let wanted = self.options.number("queues").unwrap_or(queues.count.into());
         match u16::try_from(wanted) {
@@ -280,10 +278,15 @@ impl DeviceSpec {
 
     /// Makes the error that asks for a place.
     pub fn which_place(&self) -> DeviceError {
-        DeviceError::Unsupported { device: self.name(), what: which_place(self.kind).what }
+        self.fault(which_place(self.kind).what)
     }
 
-    /// Makes the error that says `what` of this device.
+    /// Makes the error that says `what` the device cannot do, whatever its keys.
+    pub fn unsupported(&self, what: impl Into<String>) -> DeviceError {
+        DeviceError::Unsupported { device: self.name(), what: what.into() }
+    }
+
+    /// Makes the error that says `what` of its keys cannot be.
     pub fn fault(&self, what: impl Into<String>) -> DeviceError {
         self.options.fault(what).into()
     }
@@ -294,9 +297,7 @@ fn name(kind: &Kind, place: &str) -> String {
 }
 
 fn which_place(kind: &Kind) -> OptionError {
-    let what = kind
-        .place
-        .words()
-        .map_or(String::new(), |(place, usage)| format!("which {place}? {}:{usage}", kind.name));
+    let words = kind.place.words();
+    let what = words.map_or(String::new(), |(place, usage)| format!("which {place}? {}:{usage}", kind.name));
     OptionError { subject: kind.name.into(), what }
 }

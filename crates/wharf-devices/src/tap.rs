@@ -84,7 +84,7 @@ impl Tap {
     /// several, the first shows the kernel's drops in all of them.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] for an invalid interface name; [`DeviceError::Io`] if the interface is no
+    /// [`DeviceError::Refused`] for an invalid interface name; [`DeviceError::Io`] if the interface is no
     /// TAP, is in use, or CAP_NET_ADMIN is lacking.
     pub fn open_queues(name: &str, options: TapOptions, count: usize) -> Result<Vec<Self>, DeviceError> {
         let options = TapOptions { multi_queue: options.multi_queue || count > 1, ..options };

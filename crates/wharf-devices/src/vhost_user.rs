@@ -134,12 +134,12 @@ impl VhostUser {
     /// Listens at `path`, or connects to it, and serves each driver that comes.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] if that fails; [`DeviceError::Unsupported`] for an invalid number of pairs.
+    /// [`DeviceError::Io`] if that fails; [`DeviceError::Refused`] for an invalid number of pairs.
     pub fn open(path: &Path, options: VhostUserOptions) -> Result<Self, DeviceError> {
         let name = format!("vhost-user:{}", path.display().to_string().escape_debug());
         if !(1..=PAIRS_MAX).contains(&options.pairs) {
             let what = format!("{} queue pairs cannot be: 1 to {PAIRS_MAX}", options.pairs);
-            return Err(DeviceError::Unsupported { device: name, what });
+            return Err(wharf_core::options::OptionError { subject: name, what }.into());
         }
         let fault = |what: &str| io_fault(&name, what);
         let source = match options.client {

@@ -101,11 +101,11 @@ impl WireSpec {
     /// Frames that an end can hold; 1024 by default.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] for anything but a power of two from 2 to 65536.
+    /// [`DeviceError::Refused`] for anything but a power of two from 2 to 65536.
     pub fn ring(mut self, frames: u32) -> Result<Self, DeviceError> {
         if !frames.is_power_of_two() || !(2..=RING_FRAMES_MAX).contains(&frames) {
             let what = format!("ring={frames} cannot be: a power of two from 2 to {RING_FRAMES_MAX}");
-            return Err(DeviceError::Unsupported { device: "wire".into(), what });
+            return Err(wharf_core::options::OptionError { subject: "wire".into(), what }.into());
         }
         self.ring_frames = frames;
         Ok(self)

@@ -89,10 +89,10 @@ pub(crate) const fn kind<F: Family>(usage: &'static str, summary: &'static str) 
 /// Opens the adapter: a device for each queue.
 fn open<F: Family>(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
     let function = PciFunction::find(address(spec)?).ok_or_else(|| missing(&spec.name()))?;
-    check_model::<F>(&function).map_err(|what| spec.fault(what))?;
+    check_model::<F>(&function).map_err(|what| spec.unsupported(what))?;
     let count = spec.devices(opening.queues) as u32;
     if count > F::QUEUES_MAX {
-        return Err(spec.fault(format!("it has {} queues, not {count}", F::QUEUES_MAX)));
+        return Err(spec.unsupported(format!("it has {} queues, not {count}", F::QUEUES_MAX)));
     }
     let options = options(spec, opening.direction, count);
     let bus = VfioBus::open::<F>(&function, count)

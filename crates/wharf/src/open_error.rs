@@ -3,7 +3,6 @@
 use wharf_core::device::{DeviceError, Refusal};
 use wharf_core::queue::QueueError;
 use wharf_devices::registry::Registry;
-use wharf_devices::spec::Direction;
 use wharf_sys::errno::{
     EACCES, EADDRINUSE, EBUSY, EEXIST, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO, EOPNOTSUPP, EPERM,
 };
@@ -56,20 +55,18 @@ pub enum OpenErrorKind {
 /// What an error is to say about a specification.
 pub(crate) struct Refusing {
     pub(crate) spec: String,
-    pub(crate) direction: Direction,
     /// What reads it; `None` if it was read before.
     pub(crate) registry: Option<Registry>,
 }
 
 impl Refusing {
     pub(crate) fn error(self, error: QueueError) -> OpenError {
-        let Self { spec, direction, registry } = self;
+        let Self { spec, registry } = self;
         let name = spec.split([':', ',']).next().unwrap_or_default();
-        let unread = registry.filter(|registry| registry.parse_for(&spec, direction).is_err());
-        let kind = match unread.map(|registry| registry.kinds().iter().any(|kind| kind.name == name)) {
-            Some(true) => OpenErrorKind::BadKey,
-            Some(false) => OpenErrorKind::UnknownKind,
-            None => kind_of(&error),
+        let has = |registry: Registry| registry.kinds().iter().any(|kind| kind.name == name);
+        let kind = match kind_of(&error) {
+            OpenErrorKind::BadKey if !registry.is_none_or(has) => OpenErrorKind::UnknownKind,
+            kind => kind,
         };
         OpenError { kind, device: spec, error }
     }
@@ -129,6 +126,7 @@ fn kind_of(error: &QueueError) -> OpenErrorKind {
 
 pub(crate) fn kind_of_device(error: &DeviceError) -> OpenErrorKind {
     match error {
+        DeviceError::Refused { why: Refusal::BadKey, .. } => OpenErrorKind::BadKey,
         DeviceError::Refused { why: Refusal::NoSuchQueue, .. } => OpenErrorKind::NoSuchQueue,
         DeviceError::Refused { why: Refusal::LockedMemory, .. } => OpenErrorKind::LockedMemory,
         DeviceError::Down { .. } => OpenErrorKind::Down,

@@ -34,3 +34,4 @@ mod usage;
 mod verdict;
 mod vhost_user;
 mod wrappers;
+mod wrong_keys;

@@ -109,6 +109,8 @@ pub enum DeviceError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
+    /// A key of the specification or its value cannot be, or one is lacking.
+    BadKey,
     /// The interface has no such queue.
     NoSuchQueue,
     /// The pool's memory exceeds the limit of locked memory (`RLIMIT_MEMLOCK`).
@@ -117,6 +119,6 @@ pub enum Refusal {
 
 impl From<OptionError> for DeviceError {
     fn from(error: OptionError) -> Self {
-        Self::Unsupported { device: error.subject, what: error.what }
+        Self::Refused { device: error.subject, why: Refusal::BadKey, what: error.what, source: None }
     }
 }

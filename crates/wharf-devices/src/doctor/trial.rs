@@ -49,7 +49,7 @@ fn open(spec: &DeviceSpec, direction: Direction, exam: &Exam) -> Result<Trial, D
     let trial = opened.first().map(|one| seen(one, direction));
     let closed = opened.iter_mut().try_for_each(|one| close(one, &pool));
     attached.and(closed)?;
-    trial.ok_or_else(|| spec.fault("it has no queue"))
+    trial.ok_or_else(|| spec.unsupported("it has no queue"))
 }
 
 fn attach(opened: &mut Opened, pool: &PagePool) -> Result<(), DeviceError> {

@@ -64,7 +64,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
             let words = [("refuse", Snapped::Refuse), ("pad", Snapped::Pad), ("send", Snapped::Send)];
             Opened::rx(PcapSource::open(path, spec.choice("snapped", words))?)
         }
-        Direction::Both => return Err(spec.fault("a capture is read or written, not both at once")),
+        Direction::Both => return Err(spec.unsupported("a capture is read or written, not both at once")),
     };
     Ok(vec![opened])
 }

@@ -37,7 +37,8 @@ impl Reopener {
     fn attempt(&self, slots: Vec<Option<Arc<Region>>>) -> (bool, bool) {
         let attached = slots.iter().flatten().count();
         // A kind of the user's may panic.
-        let opened = outlive(|| self.open(slots)).unwrap_or_else(|| Err(self.spec.fault("it panicked")));
+        let opened =
+            outlive(|| self.open(slots)).unwrap_or_else(|| Err(self.spec.unsupported("it panicked")));
         if opened.is_err() {
             self.lock().is_told = false;
         }
@@ -94,11 +95,11 @@ impl Reopener {
         });
         let mut devices: Vec<AnyDevice> = sides.collect();
         if devices.len() != slots.len() {
-            return Err(self.spec.fault("it came back with another number of queues"));
+            return Err(self.spec.unsupported("it came back with another number of queues"));
         }
         for (device, region) in devices.iter_mut().zip(slots) {
             if self.lock().is_closed {
-                return Err(self.spec.fault("it is closed"));
+                return Err(self.spec.unsupported("it is closed"));
             }
             if let Some(region) = region {
                 device.attach(region)?;

@@ -49,7 +49,7 @@ impl End {
         let fault = |what: &str| io_fault(&device, what);
         if !Tap::is_name(name) {
             let what = "no name of an interface: 1 to 15 bytes without spaces, /, : and %".into();
-            return Err(DeviceError::Unsupported { device, what });
+            return Err(wharf_core::options::OptionError { subject: device, what }.into());
         }
         let tap = Tap::open(name, options.multi_queue).map_err(|error| {
             let what = refusal(&error, name, options.multi_queue);

@@ -10,7 +10,7 @@ use crate::virtio::packed::PackedDriver;
 use crate::virtio::split::SplitDriver;
 use std::path::Path;
 use wharf_core::device::{DeviceError, Duplex};
-use wharf_core::options::Key;
+use wharf_core::options::{Key, OptionError};
 
 /// The kind of device.
 pub(crate) static KIND: Kind = Kind {
@@ -114,11 +114,11 @@ fn napi(spec: &DeviceSpec) -> Result<Napi, DeviceError> {
 /// Opens the driver, with either ring layout.
 ///
 /// # Errors
-/// [`DeviceError::Io`] if there is no back end, or it rejects something; [`DeviceError::Unsupported`] for an
-/// invalid size, and for features that the back end lacks.
+/// [`DeviceError::Io`] if there is no back end, or it rejects something; [`DeviceError::Refused`] for an
+/// invalid size, [`DeviceError::Unsupported`] for features that the back end lacks.
 pub fn open(path: &Path, options: VirtioUserOptions) -> Result<Box<dyn Duplex>, DeviceError> {
     let name = format!("virtio-user:{}", path.display().to_string().escape_debug());
-    options.check().map_err(|what| DeviceError::Unsupported { device: name.clone(), what })?;
+    options.check().map_err(|what| OptionError { subject: name.clone(), what })?;
     let endpoint = Endpoint::new(name, path.into(), options)?;
     let session = Session::open(&endpoint, endpoint.connect_soon()?, None)?;
     Ok(match options.napi {

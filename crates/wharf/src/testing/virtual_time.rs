@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_core::device::{AnyDevice, DeviceError};
 use wharf_core::host::Clock;
+use wharf_core::options::OptionError;
 use wharf_core::wrap_device;
 use wharf_devices::spec::Direction;
 
@@ -67,8 +68,8 @@ impl Virtual {
     /// Those of [`Virtual::port`]; [`OpenError`] for faults that cannot be.
     pub fn port_with_faults(&self, spec: &str, faults: &str) -> Result<(Port, Arc<FaultCounts>), OpenError> {
         let parsed = FaultSpec::parse(faults).map_err(|error| {
-            let error = DeviceError::Unsupported { device: spec.into(), what: format!("faults: {error}") };
-            self.builder(spec).refusing().error(error.into())
+            let error = OptionError { subject: spec.into(), what: format!("faults: {error}") };
+            self.builder(spec).refusing().error(DeviceError::from(error).into())
         })?;
         let counts = Arc::new(Mutex::new(Arc::default()));
         let (world, kept) = (self.world.clone(), counts.clone());

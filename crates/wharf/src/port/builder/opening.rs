@@ -63,7 +63,7 @@ impl PortBuilder {
     pub(crate) fn refusing(&self) -> Refusing {
         let is_read = self.common.parsed.is_some() || !self.opened.is_empty();
         let registry = (!is_read).then(|| self.common.registry.clone());
-        Refusing { spec: self.spec.clone(), direction: self.direction, registry }
+        Refusing { spec: self.spec.clone(), registry }
     }
 
     pub(in crate::port) fn built(mut self) -> Result<Port, QueueError> {
