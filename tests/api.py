@@ -5,7 +5,7 @@ Usage: tests/api.py [--write] [--built].  The list holds each public item with i
 them. A change of the API is a change of that file, so a review sees it. `--write` replaces the file. `--built`
 takes the documentation of the whole workspace that Cargo has made already. The example programs use
 `wharf` alone, and have at most 100 lines each. No page shows the name of a crate behind `wharf`; what an
-example uses is public; the types of a public method are exported.
+example uses is public; the types of a public method are exported. The command and the tools use no hidden name.
 """
 import html, os, pathlib, re, subprocess, sys
 
@@ -23,6 +23,11 @@ PROGRAMS += sorted((TOP / "examples/own-device/src").glob("*.rs"))
 # Methods of traits that every type has are no promise of ours.
 FOREIGN = re.compile(r'<h2 id="(?:trait-implementations|synthetic-implementations|blanket-implementations|implementors|foreign-impls)"')
 KINDS = {"constant": "const", "method": "fn", "tymethod": "fn", "structfield": "field", "associatedconstant": "const", "associatedtype": "type"}
+
+
+# The command and the tools take public names from `wharf`: others are of `wharf-core` and `wharf-devices`, by name.
+USERS = ["bench", "crates/wharf-cli/src", "crates/wharf-page/src", "crates/wharf-route/src", "crates/wharf-tools/src"]
+HIDDEN = re.compile(r"#\[doc\(hidden\)\]\s*pub use ([^;]+);")
 
 
 def members(page):
@@ -55,6 +60,16 @@ def names(tree):
     """Yields the paths of a tree of imports."""
     head, _, inner = tree.partition("{")
     yield from ([head + name.strip() for name in inner.rstrip("}").split(",") if name.strip()] if inner else [head])
+
+
+def hidden():
+    """What the command and the tools import that the facade's pages do not show."""
+    source = "".join(path.read_text() for path in (TOP / "crates/wharf/src").rglob("*.rs"))
+    unseen = {word for tree in HIDDEN.findall(source) for word in re.findall(r"\b[A-Z]\w+|\b\w+(?=[,}]|$)", tree)}
+    for file in (file for user in USERS for file in sorted((TOP / user).rglob("*.rs"))):
+        for path in (path for tree in USED.findall(file.read_text()) for path in names("".join(tree.split()))):
+            if path.rsplit("::", 1)[-1] in unseen:
+                yield f"{file.relative_to(TOP)} uses wharf::{path}, which the pages do not show"
 
 
 def internal(docs, now):
@@ -94,7 +109,7 @@ def main():
     if "--write" in sys.argv[1:]:
         GOLDEN.write_text("\n".join(now) + "\n")
         return 0
-    wrong = list(misuses()) + list(internal(DOCS, now)) + list(unnamed(DOCS))
+    wrong = list(misuses()) + list(hidden()) + list(internal(DOCS, now)) + list(unnamed(DOCS))
     print("\n".join(wrong), end="\n" if wrong else "")
     then = GOLDEN.read_text().splitlines()
     gone, new = [line for line in then if line not in now], [line for line in now if line not in then]

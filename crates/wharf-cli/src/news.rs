@@ -7,10 +7,10 @@ mod stall;
 use crate::args::{OnGone, OnStall, RecoveryArgs};
 use crate::repeats::Lines;
 use crate::watch::DeviceRow;
+use crate::wrap::FaultReset;
 use line::{Line, Packets};
 use stall::{PATIENCE, Stall, TOLD_AFTER};
 use std::time::{Duration, Instant};
-use wharf::testing::FaultReset;
 use wharf::{Event, Events, OpenErrorKind, Port, PortBuilder, State};
 use wharf_devices::spec::{DeviceSpec, Place};
 
@@ -214,7 +214,7 @@ impl News {
     fn goes_away(&mut self, since: Instant, is_reset: bool) {
         self.away = Some((since, is_reset));
         self.line.goes_away();
-        self.faults.iter().for_each(FaultReset::reset);
+        self.faults.iter().for_each(|reset| reset());
     }
 
     /// Returns the error of a run that gives up a device that is away.

@@ -2,10 +2,10 @@
 
 use crate::counts::Counts;
 use crate::report::{BqlReport, Drops, PoolReport, QueueReport, Report, SenderReport};
-use wharf::metrics::drops_by_reason;
 use wharf::queue::TxQueue;
 use wharf_core::counters::QueueCounters;
 use wharf_core::device::LimitUnit;
+use wharf_core::drops::drops_by_reason;
 use wharf_core::pool::Audit;
 use wharf_core::sender::DROP_TAIL;
 

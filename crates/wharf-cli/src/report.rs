@@ -8,9 +8,9 @@ use crate::verdict::Verdict;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
-use wharf::qdisc::DscpBands;
 use wharf::queue::TxQueue;
 use wharf_core::pool::Audit;
+use wharf_core::qdisc::DscpBands;
 use wharf_tools::trace::TraceCounts;
 use wharf_tools::traffic::{Latencies, Latency, Pause, Pauses};
 

@@ -11,8 +11,9 @@ use std::cell::Cell;
 use std::error::Error;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
-use wharf::device::{ModeReason, TxInfo};
+use wharf::device::TxInfo;
 use wharf::{OpenError, OpenErrorKind as Kind, PortBuilder};
+use wharf_core::device::ModeReason;
 use wharf_devices::host::{pin, processors};
 use wharf_devices::spec::{DeviceSpec, Opened};
 

@@ -4,21 +4,24 @@ use crate::args::WrapArgs;
 use crate::report::{FaultReport, TraceReport};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use wharf::device::wrap_device;
-use wharf::device::{AnyDevice, DeviceError};
-use wharf::testing::{FailingMemory, Fault, FaultCounts, FaultReset, FaultSpec};
+use wharf::device::{DeviceError, wrap_device};
+use wharf::testing::{Fault, FaultCounts, FaultSpec};
+use wharf_core::device::AnyDevice;
 use wharf_mem::lock;
 use wharf_tools::trace::{TraceCounts, TraceFile};
 
+/// Says that the device behind the faults is opened anew.
+pub(crate) type FaultReset = Arc<dyn Fn() + Send + Sync>;
+
 /// The wrappers around a device.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Wrapped {
     fault: Option<(FaultSpec, Arc<Mutex<Injected>>)>,
     trace: Option<(PathBuf, Arc<TraceCounts>)>,
 }
 
 /// The faults around a device that was opened.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Injected {
     counts: Arc<FaultCounts>,
     resets: Vec<FaultReset>,
@@ -51,10 +54,10 @@ pub(crate) fn wrap(
 
 impl Wrapped {
     /// Returns the failing takes of sender number `sender`.
-    pub(crate) fn memory(&self, sender: u32) -> FailingMemory {
+    pub(crate) fn failing_takes(&self, sender: u32) -> impl FnMut() -> bool + Send + use<> {
         match &self.fault {
-            Some((spec, injected)) => FailingMemory::new(spec, sender, &lock(injected).counts),
-            None => FailingMemory::default(),
+            Some((spec, injected)) => spec.failing_takes(sender, &lock(injected).counts),
+            None => FaultSpec::default().failing_takes(sender, &Arc::default()),
         }
     }
 

@@ -9,12 +9,15 @@
 
 pub mod bql;
 pub mod counters;
+pub mod delay;
 #[doc(hidden)]
 pub mod delegation;
 pub mod device;
+pub mod drops;
 mod dscp;
 pub mod gso;
 pub mod host;
+pub mod latency;
 pub mod metrics;
 #[cfg(feature = "model")]
 pub mod model;

@@ -92,7 +92,20 @@ pub enum PoolError {
     Memory(#[from] MemError),
 }
 
-/// A pool of frames. A clone is another handle to the same pool.
+/// A pool of frames. A clone is another handle to the same pool, which several ports may share.
+///
+/// ```
+/// # use wharf_core::pool::PagePool;
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let pool = PagePool::builder().frames(64).frame_bytes(2048).build()?;
+/// assert_eq!(pool.packet_bytes_max(), 1536);
+/// let packet = pool.packet(100)?;
+/// assert_eq!(pool.audit().out(), 1, "the packet's frame");
+/// drop(packet);
+/// assert_eq!(pool.audit().out(), 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct PagePool {
     shared: Arc<Shared>,

@@ -79,6 +79,27 @@ impl Registry {
         }
     }
 
+    /// Opens one queue of the device that `text` describes, without memory.
+    ///
+    /// # Errors
+    /// [`DeviceError::Refused`] for a specification that cannot be, saying what can, and what the device
+    /// itself meets as it opens.
+    pub fn open(&self, text: &str, direction: Direction) -> Result<Opened, DeviceError> {
+        let one = self.parse_for(text, direction)?.open(direction, Queues::default())?.pop();
+        one.ok_or_else(|| DeviceError::Unsupported { device: text.into(), what: "no queue".into() })
+    }
+
+    /// Installs the process's handler of `SIGBUS`, once and for good; further calls do nothing. Without it, a
+    /// peer of `vhost-user` or `virtio-user` that truncates the memory that it shares ends the process. Any
+    /// other `SIGBUS` goes to the action that was there before.
+    ///
+    /// # Errors
+    /// Those of `sigaction(2)`.
+    #[cfg(feature = "vhost")]
+    pub fn install_sigbus_handler() -> std::io::Result<()> {
+        crate::vhost_user::install_sigbus_handler()
+    }
+
     fn unknown(&self, text: &str) -> OptionError {
         let subject = format!("\"{}\"", text.escape_debug());
         let name = text.split([':', ',']).next().unwrap_or_default();
@@ -113,11 +134,9 @@ impl Registry {
 /// Opens the device that `spec` describes, of one of the kinds of this crate.
 ///
 /// # Errors
-/// [`DeviceError::Refused`] for a specification that cannot be, saying what can, and what the device
-/// itself meets as it opens.
+/// Those of [`Registry::open`].
 pub fn open(spec: &str, direction: Direction) -> Result<Opened, DeviceError> {
-    let one = open_queues(spec, direction, Queues::default())?.pop();
-    one.ok_or_else(|| DeviceError::Unsupported { device: spec.into(), what: "no queue".into() })
+    Registry::default().open(spec, direction)
 }
 
 /// Opens queues of the device that `spec` describes: see [`DeviceSpec::open`].

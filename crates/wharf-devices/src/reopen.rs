@@ -20,6 +20,7 @@ pub use reopened::Reopened;
 
 use crate::spec::{DeviceSpec, Direction, Opened, Place, Queues};
 use state::State;
+use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -37,8 +38,9 @@ pub const INTERFACE_THREAD: &str = "wharf-reopen";
 pub enum OnGone {
     /// It is closed, and its frames fail as `lost`. Senders wait until the program asks for it to be opened again (`Port::reopen`).
     Wait,
-    /// Works like [`OnGone::Wait`], and it is opened again: that is tried ten times a second. If the new
-    /// device goes within a second each time, the pause before its first attempt grows to 3.2 s.
+    /// Works like [`OnGone::Wait`], and it is opened again: that is tried every 20 ms while there is no
+    /// interface or peer, else every 100 ms. If the new device goes within a second each time, the pause
+    /// before its first attempt grows to 3.2 s.
     #[default]
     Reopen,
     /// A path's queue ends: senders get [`SendError::Ended`](wharf_core::sender::SendError::Ended).
@@ -269,6 +271,12 @@ impl Reopener {
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
+}
+
+/// True if the error says that there is no interface or peer, or that the interface is down.
+fn is_absent(error: &DeviceError) -> bool {
+    let errno = error.source().and_then(|source| source.downcast_ref::<std::io::Error>()?.raw_os_error());
+    is_missing(error) || errno == Some(wharf_sys::errno::ENETDOWN)
 }
 
 /// True if the error says that there is no such interface or peer, which is no news once it has gone.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf::device::{AnyDevice, Duplex, Opened, open};
+use wharf::device::{AnyDevice, Duplex, Opened, Registry};
 use wharf::forward::{Forward, ForwardSettings};
 use wharf::queue::{Handler, Rest};
 use wharf::{Burst, Direction, Owners, Port, PortBuilder, Sender, Wait};
@@ -22,7 +22,8 @@ fn main() -> Result<(), Error> {
 
 /// Sends `packets` from host A. Returns the number that arrived at host B, and the number that came back.
 fn run(packets: usize) -> Result<[u64; 2], Error> {
-    let (mut fast, mut slow) = (open("wire", Direction::Send)?, open("wire:rate=2gbit", Direction::Send)?);
+    let open = |spec| Registry::default().open(spec, Direction::Send);
+    let (mut fast, mut slow) = (open("wire")?, open("wire:rate=2gbit")?);
     let (far_a, far_b) = (fast.far_end.take(), slow.far_end.take());
 
     // The forwarder: both directions send frames of one pool, so that no byte is copied on the way through.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use wharf::device::{Batch, Device, Duplex, RxDevice, open};
+use wharf::device::{Batch, Device, Duplex, Registry, RxDevice};
 use wharf::queue::{HostClock, HostPark, PollerThread, TxQueue, WakeFd};
 use wharf::{Direction, PagePool, Wait};
 
@@ -18,7 +18,7 @@ fn main() -> Result<(), Error> {
 /// Sends `packets` packets over a slow wire. Returns the number that arrived, and the number of waits.
 fn run(packets: usize) -> Result<(u64, u64), Error> {
     let pool = PagePool::builder().frames(512).build()?;
-    let wire = open("wire:rate=1gbit", Direction::Send)?;
+    let wire = Registry::default().open("wire:rate=1gbit", Direction::Send)?;
     let far_end = wire.far_end.ok_or("a wire has two ends")?;
     let receiving = std::thread::spawn(move || swallow(far_end));
     let queue =

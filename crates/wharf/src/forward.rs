@@ -18,7 +18,6 @@
 //! others by hash ([`flow_hash`](crate::net::flow_hash)), and the others' flows meet in the single queue.
 //! Either way the frames of a flow keep their order.
 
-mod delay;
 mod direction;
 mod end;
 mod line;
@@ -26,11 +25,12 @@ mod pass;
 mod ring;
 mod switch;
 mod switched;
+mod way;
 
-#[doc(hidden)]
-pub use delay::DelayMeter;
-pub use delay::QueueDelay;
 pub use direction::{Direction, Summary};
+pub use way::Way;
+#[doc(inline)]
+pub use wharf_core::delay::QueueDelay;
 
 use crate::open_error::OpenError;
 use crate::port::{Pollers, Port, PortBuilder};
@@ -46,29 +46,24 @@ use wharf_core::poller::{PollerCounters, Settings};
 use wharf_core::pool::{PagePool, PoolError};
 use wharf_core::qdisc::{Fifo, FifoLimit, Qdisc};
 use wharf_core::queue::QueueError;
-use wharf_core::sender::SendNow;
 use wharf_devices::host::HostClock;
 use wharf_devices::spec::{self, DeviceSpec, Kind, Opened, Queues};
 
 /// Frames of memory by default: of one direction, or of both if they share it. A quarter waits for packets at each end of an AF_XDP
 /// pair. Two rings of 2048, two disciplines of 1000 and the caches come to another half. Larger disciplines get more
 /// ([`ForwardSettings::qdisc_packets`]).
-#[doc(hidden)]
-pub const FRAMES: u32 = 16384;
+const FRAMES: u32 = 16384;
 /// Bytes of a frame by default: 1536 of data.
-#[doc(hidden)]
-pub const FRAME_BYTES: u32 = 2048;
+const FRAME_BYTES: u32 = 2048;
 /// Frames where all arrivals may be super-packets: fewer, and each large enough for one, since the kernel copies few pieces faster
 /// than many (`bench/tap.sh`). Unused ones take no memory.
-#[doc(hidden)]
-pub const SUPER_FRAMES: u32 = 4096;
+const SUPER_FRAMES: u32 = 4096;
 /// Least memory of a direction that receives super-packets: four of the longest.
 const SUPER_POOL_BYTES: u64 = 4 << 16;
 /// Most memory, however large the discipline: 256 MiB of ordinary frames, which an AF_XDP end would pin.
 const FRAMES_MAX: u32 = 1 << 17;
 /// Bytes of such a frame.
-#[doc(hidden)]
-pub const SUPER_FRAME_BYTES: u32 = 65536;
+const SUPER_FRAME_BYTES: u32 = 65536;
 /// Packets in the default discipline: the kernel's `txqueuelen`.
 const FIFO_PACKETS: usize = 1000;
 
@@ -138,30 +133,15 @@ pub enum ForwardError {
 }
 
 /// Makes the discipline of one direction, for frames of a pool.
-#[doc(hidden)]
-pub type MakeQdisc = Box<dyn Fn(&PagePool) -> Box<dyn Qdisc>>;
+type MakeQdisc = Box<dyn Fn(&PagePool) -> Box<dyn Qdisc>>;
 
-/// What passes the arrivals of one end on, in place of a sender to the other end: a router's.
-#[doc(hidden)]
-pub struct Way {
-    /// It has taken each packet that leaves the burst, and drops what has to wait.
-    pub by: Box<dyn SendNow + Send>,
-    /// Tells of the packets that it has dropped, by reason.
-    pub drops: Arc<Drops>,
-}
-
-#[doc(hidden)]
-pub type Drops = dyn Fn(&mut dyn FnMut(&str, u64)) + Send + Sync;
-
-/// Makes the ways of both ends' arrivals. The two ports have one pool.
-#[doc(hidden)]
-pub type MakeWays = Box<dyn Fn([&Port; 2]) -> io::Result<[Way; 2]>>;
+type MakeWays = Box<dyn Fn([&Port; 2]) -> io::Result<[Way; 2]>>;
 
 /// Settings of a forwarder.
 pub struct ForwardSettings {
-    /// Frames of memory for each queue: [`FRAMES`], or [`SUPER_FRAMES`] between ends that receive super-packets whole.
+    /// Frames of memory for each queue: 16,384, or 4096 between ends that receive super-packets whole.
     pub frames: Option<u32>,
-    /// Bytes of each: [`FRAME_BYTES`], or [`SUPER_FRAME_BYTES`] between such ends.
+    /// Bytes of each: 2048, of which 1536 are of data, or 65,536 between such ends.
     pub frame_bytes: Option<u32>,
     /// Make the disciplines in front of each end, in the order of the ends; the last does for those beyond. What the
     /// disciplines of one maker share, a rate above all, they share by end. A FIFO of 1000 packets.
@@ -184,8 +164,8 @@ pub struct ForwardSettings {
     pub pollers: Option<usize>,
     /// Processors to pin the pollers to, in turn; none.
     pub cpus: Vec<usize>,
-    /// For ends of one queue each.
-    #[doc(hidden)]
+    /// Makes what passes on the arrivals of each end, given the ports of both, which then share one pool. For ends
+    /// of one queue each; a sender to the other end.
     pub ways: Option<MakeWays>,
     /// Copies a second of what one port of a switch sends to all, or to a station that is not known: 20,000.
     /// One in several buffers counts as so many.
@@ -227,6 +207,22 @@ impl std::fmt::Debug for ForwardSettings {
 }
 
 /// A forwarder: it runs on threads of its own until it is finished or dropped.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use wharf::forward::{Forward, ForwardSettings};
+/// use wharf::{Direction, Port};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let ends = ["packet:eth0", "tap:guest"].map(|spec| Port::builder(spec, Direction::Both));
+/// let forwarder = Forward::start(ends, &ForwardSettings::default())?;
+/// std::thread::sleep(Duration::from_secs(60));
+/// for way in forwarder.finish(Duration::from_millis(100)) {
+///     println!("{} to {}: {} received, lost: {:?}", way.from, way.to, way.received, way.drops);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Forward {
     pollers: Vec<Arc<Pollers>>,

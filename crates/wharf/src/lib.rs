@@ -136,12 +136,9 @@ pub mod device {
     #[doc(inline)]
     pub use wharf_core::{delegate, wrap_device};
     #[doc(inline)]
-    pub use wharf_devices::registry::{Registry, open};
+    pub use wharf_devices::registry::Registry;
     #[doc(inline)]
     pub use wharf_devices::spec::{DeviceSpec, Kind, Opened, Opening};
-    #[cfg(feature = "vhost")]
-    #[doc(inline)]
-    pub use wharf_devices::vhost_user::install_sigbus_handler;
     #[doc(inline)]
     pub use wharf_mem::{Batch, Frame, Meta, Region};
 

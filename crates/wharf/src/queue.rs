@@ -7,10 +7,8 @@ pub use wharf_core::bql::Bounds;
 pub use wharf_core::direct::Direct;
 #[doc(inline)]
 pub use wharf_core::engine::Batching;
-#[doc(hidden)]
-pub use wharf_core::host::Wake;
 #[doc(inline)]
-pub use wharf_core::host::{Clock, Park};
+pub use wharf_core::host::{Clock, Park, Wake};
 #[doc(inline)]
 pub use wharf_core::poller::{Mode, Settings};
 #[doc(inline)]

@@ -3,8 +3,9 @@
 mod fault;
 mod virtual_time;
 
+/// The type of fields of [`FaultSpec`].
 #[doc(hidden)]
-pub use fault::{Chance, FailingMemory, FaultReset, INJECTED, roll::Roll};
+pub use fault::Chance;
 pub use fault::{Fault, FaultCounts, FaultSpec};
 pub use virtual_time::Virtual;
 #[doc(inline)]

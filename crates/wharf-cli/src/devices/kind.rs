@@ -4,7 +4,8 @@ use super::{Row, Used, interface_table, mends};
 use crate::fold::folded;
 use crate::output::{text, wrapped};
 use serde_json::{Value, json};
-use wharf::device::{Key, Values};
+use wharf::device::Key;
+use wharf_core::options::Values;
 use wharf_devices::reasons;
 use wharf_devices::spec::{Kind, Place};
 

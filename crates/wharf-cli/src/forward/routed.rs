@@ -8,14 +8,10 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
-use wharf::forward::{MakeWays, Summary, Way};
-use wharf::{Burst, Port, SendError, Sender, Wait};
-use wharf_core::pool::PoolError;
-use wharf_core::sender::SendNow;
-use wharf_core::sg_writer::Memory;
+use wharf::forward::{ForwardSettings, Summary, Way};
+use wharf::{Burst, Port, Wait};
 use wharf_devices::spec::DeviceSpec;
-use wharf_mem::{Batch, Frame};
-use wharf_route::{Reason, RouteSender, Router};
+use wharf_route::{Reason, Router};
 
 /// Bytes of a frame: a packet of 1500 bytes with the headers of two tunnels in front.
 pub(super) const FRAME_BYTES: u32 = 4096;
@@ -87,50 +83,17 @@ fn is_left_to_host(reason: Reason) -> bool {
     matches!(reason, Reason::ThisHost | Reason::NotForwarded)
 }
 
-/// A router's sender, as the way of an end's arrivals.
-struct Sending {
-    by: RouteSender,
-    port: usize,
-    /// For the segments of super-packets.
-    memory: Sender,
-}
-
-impl SendNow for Sending {
-    fn send_now(&mut self, burst: &mut Burst) -> Result<(), SendError> {
-        while let Some(frame) = burst.pop() {
-            // An error says that an end is being closed: the packet is counted.
-            _ = self.by.forward(frame, self.port, Wait::Never);
-        }
-        self.by.flush_or_drop(Wait::Never);
-        Ok(())
-    }
-}
-
-impl Memory for Sending {
-    fn pool(&self) -> &wharf::PagePool {
-        self.memory.pool()
-    }
-
-    fn take(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
-        self.memory.take(to, count, len_bytes)
-    }
-
-    fn give_one(&mut self, frame: Frame) -> Result<(), (PoolError, Frame)> {
-        self.memory.give_one(frame)
-    }
-}
-
 impl Routed {
-    /// Returns what makes the router of two ports.
-    pub(super) fn ways(&self, ends: [&DeviceSpec; 2]) -> MakeWays {
+    /// Has `settings` route between two ports.
+    pub(super) fn set(&self, settings: &mut ForwardSettings, ends: [&DeviceSpec; 2]) {
         let (routed, places) = (self.clone(), ends.map(|end| end.place().to_owned()));
-        Box::new(move |ports: [&Port; 2]| {
+        settings.ways = Some(Box::new(move |ports: [&Port; 2]| {
             let router = Router::new(places.iter().cloned().zip(ports.map(Clone::clone)))?;
             let way = |port: usize| way(&router, ports[port], port);
             let ways = [way(0)?, way(1)?];
             *wharf_mem::lock(&routed.0) = Some(router);
             Ok(ways)
-        })
+        }));
     }
 
     /// Drops what waits for neighbours.
@@ -169,13 +132,21 @@ impl Routed {
 
 fn way(router: &Router, port: &Port, at: usize) -> io::Result<Way> {
     let memory = port.sender("segments").map_err(io::Error::other)?;
-    let by = router.sender(&format!("from {}", port.name()))?;
-    let (all, copies) = (by.drops(), leaves_copies(port.name()));
+    let mut sender = router.sender(&format!("from {}", port.name()))?;
+    let (all, copies) = (sender.drops(), leaves_copies(port.name()));
     let drops = Arc::new(move |see: &mut dyn FnMut(&str, u64)| {
         let counted = all().into_iter().filter(|(reason, _)| !(copies && is_left_to_host(*reason)));
         counted.for_each(|(reason, count)| see(reason.name(), count));
     });
-    Ok(Way { by: Box::new(Sending { by, port: at, memory }), drops })
+    let by = Box::new(move |burst: &mut Burst| {
+        while let Some(frame) = burst.pop() {
+            // An error says that an end is being closed: the packet is counted.
+            _ = sender.forward(frame, at, Wait::Never);
+        }
+        sender.flush_or_drop(Wait::Never);
+        Ok(())
+    });
+    Ok(Way { by, memory, drops })
 }
 
 impl RouteReport {

@@ -50,7 +50,7 @@ pub(super) fn run(
     let routed = Routed::default();
     let mut settings = settings(args, &in_force);
     if args.route {
-        settings.ways = Some(routed.ways([&args.a, &args.b]));
+        routed.set(&mut settings, [&args.a, &args.b]);
         settings.frame_bytes = Some(args.frame_bytes.unwrap_or(routed::FRAME_BYTES));
         [&args.a, &args.b].into_iter().for_each(routed::warn_of_kernel);
     }

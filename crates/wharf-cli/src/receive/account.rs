@@ -16,7 +16,7 @@ use wharf_devices::spec::Place;
 use wharf_tools::traffic::{Amount, Arrivals, SequenceCounts, StreamReport};
 
 /// The remains of a reception besides its arrivals.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Account {
     pub(super) device: String,
     pub(super) mode: Option<&'static str>,

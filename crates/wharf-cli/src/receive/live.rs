@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use wharf::metrics::drops_by_reason;
+use wharf_core::drops::drops_by_reason;
 use wharf_core::rx::RxQueue;
 use wharf_tools::traffic::{Arrival, Arrivals, Check, Clocks};
 

@@ -11,14 +11,14 @@ use crate::watch::Running;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use wharf::queue::TxQueue;
-use wharf::testing::INJECTED;
+use wharf::testing::FaultSpec;
 use wharf_core::counters::add;
 use wharf_core::device::{DeviceError, LOST};
 use wharf_core::pool::Audit;
 use wharf_tools::traffic::{Findings, Latency, Pauses};
 
 /// Reasons of failed frames that are no faults: they were with the device when the path was closed early, or were injected.
-const NO_FAULTS: [&str; 2] = ["closed", INJECTED];
+const NO_FAULTS: [&str; 2] = ["closed", FaultSpec::INJECTED];
 /// Another such reason, if the receiver hung up because the run was over.
 const HUNG_UP: &str = "link-down";
 /// Reason of packets to an interface that has been deleted.

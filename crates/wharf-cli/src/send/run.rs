@@ -30,8 +30,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
 use supervise::{Settled, Supervisor};
-use wharf::forward::DelayMeter;
 use wharf::queue::TxQueue;
+use wharf_core::delay::DelayMeter;
 use wharf_core::device::PATIENCE;
 use wharf_core::engine::Batching;
 use wharf_core::host::Clock;
@@ -226,13 +226,13 @@ fn send(
         let stop = stop.clone();
         let (pace, burst_packets, results) = (plan.pace_of(at), plan.burst, results.clone());
         let schedule = schedule.cloned();
-        let memory = sending.wrapped.memory(at as u32);
+        let fails = sending.wrapped.failing_takes(at as u32);
         let send = move || {
             let schedule = schedule.as_deref();
             let drive =
                 Drive { pace, start_ns, burst_packets, watches_clock, catch_up_ns, schedule, stop: &stop };
             let (mut sender, meter) = (sender, Meter::of_thread());
-            let driven = part.drive(&drive, &mut *sender, memory);
+            let driven = part.drive(&drive, &mut *sender, fails);
             // The sender leaves before its result says that it has ended.
             let time = meter.elapsed();
             drop(sender);

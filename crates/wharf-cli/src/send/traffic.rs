@@ -3,7 +3,6 @@
 use std::sync::{Mutex, MutexGuard};
 use wharf::SendError;
 use wharf::qdisc::Order;
-use wharf::testing::FailingMemory;
 use wharf_tools::traffic::{
     Drive, Driven, Generator, Replay, Source, Split, StampCheck, StreamReplay, StreamState, Submit, Verify,
 };
@@ -122,12 +121,12 @@ impl Part {
 
     /// Sends all of it.
     pub(super) fn drive(
-        self, drive: &Drive<'_>, by: &mut dyn Submit, memory: FailingMemory,
+        self, drive: &Drive<'_>, by: &mut dyn Submit, fails: impl FnMut() -> bool,
     ) -> Result<Driven, SendError> {
         match self {
-            Part::Stream(mut replay) => drive.run_failing(by, &mut *replay, memory),
-            Part::Replay(mut replay) => drive.run_failing(by, &mut replay, memory),
-            Part::Generated(mut generator) => drive.run_failing(by, &mut generator, memory),
+            Part::Stream(mut replay) => drive.run_failing(by, &mut *replay, fails),
+            Part::Replay(mut replay) => drive.run_failing(by, &mut replay, fails),
+            Part::Generated(mut generator) => drive.run_failing(by, &mut generator, fails),
         }
     }
 }

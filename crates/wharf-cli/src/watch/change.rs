@@ -7,8 +7,7 @@ use crate::args::{self, ForwardArgs, SmallQueues, WhenFull};
 use crate::forward::policy::{FRAME_BITS, Policy, short_packets};
 use crate::output::time;
 use std::collections::BTreeMap;
-use wharf::forward::MakeQdisc;
-use wharf::qdisc::{FifoLimit, Order, QdiscRegistry, QdiscSpec, Rate, RateGroup, Tbf};
+use wharf::qdisc::{FifoLimit, Order, Qdisc, QdiscRegistry, QdiscSpec, Rate, RateGroup, Tbf};
 use wharf_core::bql::Bounds;
 use wharf_core::engine::Batching;
 use wharf_core::pool::PagePool;
@@ -58,6 +57,9 @@ pub(crate) struct Settings {
     /// Changes of the rate since the start.
     pub(crate) rate_changes: u32,
 }
+
+/// Makes the discipline of one queue, for frames of a pool.
+pub(super) type MakeQdisc = Box<dyn Fn(&PagePool) -> Box<dyn Qdisc>>;
 
 impl Change {
     /// Reads `KEY=VALUE` or `PATH.KEY=VALUE`, a discipline by `qdiscs`. Returns the path or device that it names, too.

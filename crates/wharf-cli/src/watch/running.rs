@@ -1,6 +1,6 @@
 //! `Running`: one direction of a run: its queues, its counters and its settings, which may be changed.
 
-use super::change::{Change, Settings, qdisc_text};
+use super::change::{Change, MakeQdisc, Settings, qdisc_text};
 use super::device::DeviceRow;
 use super::snapshot::{BandDelay, Identity, PathCounters, QueueRow, bands};
 use crate::args::WhenFull;
@@ -10,12 +10,13 @@ use crate::queues::sum;
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 use std::sync::{Arc, Mutex};
-use wharf::forward::{DelayMeter, Direction, MakeQdisc, QueueDelay};
-use wharf::metrics::drops_by_reason;
+use wharf::forward::{Direction, QueueDelay};
 use wharf::qdisc::QdiscSpec;
 use wharf::queue::TxQueue;
 use wharf_core::counters::{QueueCounters, Tally};
+use wharf_core::delay::DelayMeter;
 use wharf_core::device::PATIENCE;
+use wharf_core::drops::drops_by_reason;
 use wharf_core::metrics::{Measured, Metric, Walk};
 use wharf_core::pool::PagePool;
 use wharf_core::rx::RxQueue;

@@ -4,8 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use wharf::device::{Reason, Registry, Values};
+use wharf::device::Registry;
 use wharf_cli::Registries;
+use wharf_core::options::Values;
+use wharf_devices::reasons::Reason;
 
 /// Crates that count frames by reason, and whether the command is built with them.
 const CRATES: [(&str, bool); 7] = [

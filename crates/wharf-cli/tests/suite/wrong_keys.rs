@@ -2,9 +2,10 @@
 //! used wrongly.
 
 use crate::common::wharf;
-use wharf::device::{DeviceSpec, Key, Kind, Values};
+use wharf::device::{DeviceSpec, Key, Kind};
 use wharf::{Direction, OpenErrorKind, Port};
 use wharf_cli::Registries;
+use wharf_core::options::Values;
 use wharf_devices::spec::Place;
 
 /// Values that cannot be, of keys whose owner reads the text. `None`: any text can be.

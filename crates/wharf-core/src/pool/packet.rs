@@ -11,6 +11,19 @@ use wharf_mem::{Batch, Frame, Meta};
 /// The bytes of a fresh packet, and of a burst that was filled, are *uninitialised*: what an earlier packet
 /// of the pool has left there, which may be another program's secret or another peer's. Write each byte
 /// that is sent, or zero it (`packet.bytes_mut().fill(0)`). [`Packet::extend_back`] gives zeros.
+///
+/// ```
+/// # use wharf_core::pool::PagePool;
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let pool = PagePool::builder().frames(64).build()?;
+/// let mut packet = pool.packet(100)?;
+/// packet.bytes_mut().fill(1);
+/// packet.prepend(14)?.fill(2); // a header in front
+/// packet.extend_back(4)?.fill(3); // a trailer
+/// assert_eq!((packet.len(), packet.bytes()[13], packet.bytes()[114]), (118, 2, 3));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Packet {
     /// `None` only after `into_frame`.

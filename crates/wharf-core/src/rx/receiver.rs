@@ -55,6 +55,19 @@ impl RecvError {
 /// A receiver polls its device in its own calls, or takes what a poller's thread has received. It holds up to 256 packets, or
 /// as many as its port was built for; while these are not taken, nothing more is received, so that the device's ring fills and its peer feels it. One of
 /// several receivers drops its surplus instead, and holds up only itself.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use wharf_core::{pool::Burst, rx::{Receiver, RecvError}};
+/// # fn receive(mut receiver: Receiver, mut burst: Burst) -> Result<(), RecvError> {
+/// while receiver.recv(&mut burst, Duration::from_secs(1))? > 0 {
+///     while let Some(packet) = burst.pop() {
+///         println!("{} bytes", packet.len());
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Receiver {
     queue: RxQueue,

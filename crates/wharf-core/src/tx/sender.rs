@@ -54,7 +54,20 @@ use wharf_mem::{Batch, Frame};
 /// whatever its length (measured: 1.3 times as fast at 8 and 32 frames, 1.15 at 64).
 const BYPASS_FRAMES: usize = BULK_PACKETS_MAX;
 
-/// One producer's end of a queue.
+/// One producer's end of a queue. It may move to another thread; threads that send at once have one each.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use wharf_core::sender::{SendError, Sender};
+/// # fn send(mut sender: Sender) -> Result<(), SendError> {
+/// let mut burst = sender.burst(32);
+/// sender.fill(&mut burst, 32, 64, Duration::from_secs(1))?; // 32 packets of 64 bytes
+/// burst.iter_mut().for_each(|bytes| bytes.fill(0));
+/// let sent = sender.send(&mut burst, Duration::from_millis(5))?;
+/// println!("{} handed over, {} left in the burst", sent.accepted, sent.left);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Sender {
     shared: Arc<Shared>,
     lane: LaneProducer,

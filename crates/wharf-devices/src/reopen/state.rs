@@ -3,7 +3,7 @@
 use super::backoff::Backoff;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wharf_core::device::AnyDevice;
 use wharf_mem::Region;
 
@@ -21,6 +21,8 @@ pub(super) struct State {
     pub(super) mode: Option<&'static str>,
     /// The next device is known to be there, and not handed out.
     pub(super) is_told: bool,
+    /// Time between the last attempt to open the device and the next.
+    pub(super) pause: Duration,
     /// The thread opens the device, or has opened it and not handed it out.
     pub(super) is_opening: bool,
 }

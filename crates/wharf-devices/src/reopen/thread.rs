@@ -1,7 +1,7 @@
 //! The thread that opens the device again.
 
-use super::backoff::PAUSE;
-use super::{Change, OnGone, Reopener, is_missing};
+use super::backoff::{ABSENT_PAUSE, PAUSE};
+use super::{Change, OnGone, Reopener, is_absent, is_missing};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use wharf_core::device::{AnyDevice, DeviceError};
@@ -39,9 +39,10 @@ impl Reopener {
         // A kind of the user's may panic.
         let opened =
             outlive(|| self.open(slots)).unwrap_or_else(|| Err(self.spec.unsupported("it panicked")));
-        if opened.is_err() {
-            self.lock().is_told = false;
-        }
+        let mut state = self.lock();
+        state.is_told &= opened.is_ok();
+        state.pause = if opened.as_ref().is_err_and(is_absent) { ABSENT_PAUSE } else { PAUSE };
+        drop(state);
         match opened {
             Ok(devices) => return (self.hand_out(devices, attached), false),
             Err(_) if self.lock().is_closed => {}
@@ -71,7 +72,7 @@ impl Reopener {
         let began = state.since.filter(|_| is_first).unwrap_or_else(Instant::now);
         let closing_max = state.since.map_or(began, |since| since + CLOSING_MAX);
         let is_asked = state.is_reset;
-        let pause = if is_first { state.backoff.lost(began, is_asked) } else { PAUSE };
+        let pause = if is_first { state.backoff.lost(began, is_asked) } else { state.pause };
         while !state.is_closed {
             let now = Instant::now();
             let earliest = began + if state.is_reset { pause.min(PAUSE) } else { pause };

@@ -5,7 +5,6 @@ use super::{PAUSE_NS, Pace, Pauses, Schedule, Source};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use wharf::testing::FailingMemory;
 use wharf_core::pool::Burst;
 use wharf_core::sender::{SendError, Sender, Spread};
 use wharf_core::wait::Wait;
@@ -196,17 +195,18 @@ impl<'a> Drive<'a> {
     /// # Errors
     /// [`SendError`]: the device died, or the frames do not fit the pool's.
     pub fn run<S: Source>(&self, by: &mut dyn Submit, source: &mut S) -> Result<Driven, SendError> {
-        self.run_failing(by, source, FailingMemory::default())
+        self.run_failing(by, source, || false)
     }
 
-    /// Works like [`Drive::run`], with injected failures of takes from the pool.
+    /// Works like [`Drive::run`], with injected failures of takes from the pool: those for which `fails` is
+    /// true.
     ///
     /// # Errors
     /// Those of [`Drive::run`].
     pub fn run_failing<S: Source>(
-        &self, by: &mut dyn Submit, source: &mut S, memory: FailingMemory,
+        &self, by: &mut dyn Submit, source: &mut S, fails: impl FnMut() -> bool,
     ) -> Result<Driven, SendError> {
-        self.run_in(&HostTime, by, source, memory)
+        self.run_in(&HostTime, by, source, fails)
     }
 
     /// Works like [`Drive::run_failing`], in the time of `time`.
@@ -214,7 +214,7 @@ impl<'a> Drive<'a> {
     /// # Errors
     /// Those of [`Drive::run`].
     pub fn run_in<S: Source>(
-        &self, time: &impl Time, by: &mut dyn Submit, source: &mut S, mut memory: FailingMemory,
+        &self, time: &impl Time, by: &mut dyn Submit, source: &mut S, mut fails: impl FnMut() -> bool,
     ) -> Result<Driven, SendError> {
         let mut burst = by.sender().burst(self.burst_packets.max(1));
         let mut due = Due::new(self);
@@ -229,7 +229,7 @@ impl<'a> Drive<'a> {
             if driven.packets == 0 {
                 driven.first_ns = time.now_ns();
             }
-            if memory.fails() {
+            if fails() {
                 if going(by.wait_for_memory())? == Going::Ended {
                     break;
                 }

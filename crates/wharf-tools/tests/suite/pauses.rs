@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use wharf::testing::FailingMemory;
 use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::{SendError, Sender};
@@ -166,7 +165,7 @@ impl Run {
         let stop = AtomicBool::new(false);
         let Self { pace, catch_up_ns, .. } = *self;
         let drive = Drive { pace, catch_up_ns, ..Drive::top_speed(64, &stop) };
-        let driven = drive.run_in(&time, &mut by, &mut source, FailingMemory::default()).unwrap();
+        let driven = drive.run_in(&time, &mut by, &mut source, || false).unwrap();
         assert_eq!((by.left_ns.len() as u64, driven.packets), (self.frames, self.frames));
         let left_ns = std::mem::take(&mut by.left_ns);
         drop(by);

@@ -1,16 +1,18 @@
 //! One direction, while it runs and once it is over.
 
-use super::delay::{BANDS, Delayed, Delays, QueueDelay, add_all};
 use super::pass::{Activity, Counts};
 use super::ring::RingDelays;
-use super::{Drops, ForwardSettings, MakeQdisc};
+use super::way::Drops;
+use super::{ForwardSettings, MakeQdisc};
 use crate::metrics::Latency;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use wharf_core::counters::{Counter, QueueCounters};
+use wharf_core::delay::{BANDS, Delayed, Delays, QueueDelay, add_all};
 use wharf_core::device::{AnyDevice, DeviceError};
+use wharf_core::drops::drops_by_reason;
 use wharf_core::pool::Audit;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
@@ -296,7 +298,6 @@ impl Summary {
     }
 
     /// Works like [`Summary::missing`], for all ports of a switch, whose floods are copies.
-    #[doc(hidden)]
     pub fn missing_of(all: &[Self]) -> Option<String> {
         let total = |count: fn(&Self) -> u64| all.iter().map(count).sum::<u64>();
         let (received, cut, pieces) =
@@ -335,7 +336,7 @@ fn returned(queues: &[TxQueue], counts: &[Arc<Counts>]) -> u64 {
 fn drops(
     queues: &[TxQueue], receivers: &[RxQueue], counts: &[Arc<Counts>], way: Option<&Dropped>,
 ) -> BTreeMap<String, u64> {
-    let mut drops = crate::metrics::drops_by_reason(queues, receivers);
+    let mut drops = drops_by_reason(queues, receivers);
     if way.is_none() {
         // What a handler has left at the end is returned: see `returned`.
         drops.remove("receiver-gone");

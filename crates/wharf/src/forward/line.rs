@@ -1,6 +1,5 @@
 //! `Line`: queues that forward by themselves, both ways: one queue of each end, or all of them if only one end has several.
 
-use super::delay::{Delayed, Delays};
 use super::direction::Dropped;
 use super::end::End;
 use super::pass::{self, Counts};
@@ -11,6 +10,7 @@ use super::{
 };
 use crate::port::{Host, Owners, Pollers, Port};
 use std::sync::Arc;
+use wharf_core::delay::{Delayed, Delays};
 use wharf_core::device::PATIENCE;
 use wharf_core::gso::GsoLimiter;
 use wharf_core::pool::PagePool;
@@ -242,9 +242,9 @@ impl ForwardSettings {
         let limiter = self.longest_bytes.zip(leaving.first());
         let limiter = limiter.map(|(bytes, queue)| GsoLimiter::new(queue.pool(), bytes));
         let activity = direction.activity.clone();
-        if let Some(Way { by, drops }) = way {
-            direction.way = Some(Dropped(drops));
-            return Ok(pass::handler(by, limiter, activity));
+        if let Some(way) = way {
+            direction.way = Some(Dropped(way.drops.clone()));
+            return Ok(pass::handler(Box::new(way), limiter, activity));
         }
         let sender = |queue: &TxQueue| queue.sender(&format!("from {}", direction.from));
         let mut senders = leaving.iter().map(sender).collect::<Result<Vec<_>, _>>()?;

@@ -4,15 +4,15 @@
 //! and each frame that is followed two readings of the clock. A device that stamps what it sends ([`Meta::ASKS_TIME`]) is asked to stamp
 //! the frames that are followed: their time ends there. A device whose completions are not real is not wrapped.
 
-use super::delay::{BANDS, add_all, band_of};
-use crate::metrics::Latency;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use wharf_core::delay::{BANDS, add_all, band_of};
 use wharf_core::delegate;
 use wharf_core::device::{
     AnyDevice, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
 };
 use wharf_core::host::Clock;
+use wharf_core::latency::Latency;
 use wharf_core::wrap_device;
 use wharf_devices::host::HostClock;
 use wharf_mem::{Batch, Frame, Meta, Region};

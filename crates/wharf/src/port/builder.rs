@@ -17,6 +17,21 @@ use wharf_devices::registry::Registry;
 use wharf_devices::spec::{DeviceSpec, Direction, Opened};
 
 /// The settings of a new port. See [`Port::builder`].
+///
+/// ```
+/// use wharf::qdisc::{Fifo, FifoLimit};
+/// use wharf::{Direction, Owners, Port};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let port = Port::builder("null", Direction::Send)
+///     .owners(Owners::Senders) // no thread: senders run the queue
+///     .qdisc(Fifo::new(FifoLimit::Packets(100)))
+///     .lane_packets(512)
+///     .build()?;
+/// # drop(port);
+/// # Ok(())
+/// # }
+/// ```
 pub struct PortBuilder {
     spec: String,
     /// The port's name, if that is not its device's.

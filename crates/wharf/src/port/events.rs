@@ -107,6 +107,28 @@ pub enum Event {
 /// A program reads them by a blocking iterator, which ends when the port is closed; by [`Events::try_next`] or
 /// [`Events::wait`]; as a task; or it waits for the descriptor in poll(2), which is readable while there are
 /// events, and now and then once too often. Up to 256 unread events are kept: [`Events::missed`] counts older ones.
+///
+/// ```
+/// use std::time::Duration;
+/// use wharf::{Direction, Event, Port};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let port = Port::open("wire", Direction::Send)?;
+/// let events = port.events()?;
+/// let watcher = std::thread::spawn(move || {
+///     for event in events {
+///         match event {
+///             Event::Down { why, .. } | Event::Gone { why, .. } => eprintln!("{why}"),
+///             Event::Reopened { after } => eprintln!("back after {after:?}: its MAC may be another"),
+///             other => eprintln!("{other:?}"),
+///         }
+///     }
+/// });
+/// port.close(Duration::from_secs(1)); // ends the events
+/// watcher.join().unwrap();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Events {
     monitor: Arc<PortMonitor>,

@@ -18,13 +18,13 @@
 //! Each kind has a SplitMix64 generator of its own, and its n-th event always has the same fate. Which frames fail does not depend
 //! on how they are grouped into calls, nor on other faults.
 //!
-//! A sender's allocation is not a call of the device: [`FailingMemory`] decides on it, where frames are taken.
+//! A sender's allocation is not a call of the device: [`FaultSpec::failing_takes`] decides on it, where frames are taken.
 //!
 //! A stall is refusal: the device has notifications as ever, and says when it goes on. A freeze is silence: it begins after a call, with
 //! that call's frames inside, and a watch over the device sees one that completes nothing.
 //!
 //! No frame is lost, doubled or reordered by a fault, and doorbells are rung as ever. Stalls and freezes end by time, and the call
-//! after a stall is spared. [`Device::close`] ends all faults; [`FaultReset`] ends those that last.
+//! after a stall is spared. [`Device::close`] ends all faults; [`Fault::reset`] ends those that last.
 
 mod counts;
 mod half;
@@ -32,18 +32,17 @@ mod later;
 mod memory;
 mod pause;
 mod reset;
-pub(super) mod roll;
+mod roll;
 mod spec;
 
 pub use counts::FaultCounts;
-pub use memory::FailingMemory;
-pub use reset::FaultReset;
 pub use spec::{Chance, FaultSpec};
 
 use counts::Kind;
 use half::HalfReceptions;
 use later::{Later, nanoseconds};
 use pause::Pause;
+use reset::Reset;
 use roll::Roll;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -58,9 +57,6 @@ use wharf_mem::{Batch, Frame};
 
 /// Distinguishes the stream of receptions that are cut from that of completions, and from those of senders.
 const STREAM_OF_RECEPTIONS: u64 = 1 << 33;
-
-/// Reason of frames that failed by injection.
-pub const INJECTED: &str = "injected";
 
 /// A wrapper that makes a device fail as its specification says.
 pub struct Fault<D> {
@@ -83,7 +79,7 @@ pub struct Fault<D> {
     /// Completions of the device.
     done: Completions,
     closed: bool,
-    reset: FaultReset,
+    reset: Reset,
     counts: Arc<FaultCounts>,
 }
 
@@ -115,7 +111,7 @@ impl<D> Fault<D> {
             owes_doorbell: false,
             done: Completions::new(BATCH_FRAMES_MAX),
             closed: false,
-            reset: FaultReset::default(),
+            reset: Reset::default(),
             inner,
             counts,
         }
@@ -135,9 +131,11 @@ impl<D> Fault<D> {
         self.counts.clone()
     }
 
-    /// Returns the way to tell that the device is opened anew.
-    pub fn reset(&self) -> FaultReset {
-        self.reset.clone()
+    /// Returns the call that says that the device is opened anew: frames whose completion does not come fail as
+    /// [`LOST`], and a stall or freeze is over. It happens when completions are next asked for. Any thread may call.
+    pub fn reset(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let reset = self.reset.clone();
+        Arc::new(move || reset.ask())
     }
 
     /// Ends the faults that last, and loses the frames whose completion does not come.
@@ -186,7 +184,7 @@ impl<D> Fault<D> {
                 && let Some(frame) = batch.pop()
             {
                 self.counts.add(Kind::Error, 1);
-                self.failed.push_back((frame, INJECTED));
+                self.failed.push_back((frame, FaultSpec::INJECTED));
                 self.owes_doorbell = true;
                 left -= 1;
             }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use wharf::device::{
     AnyDevice, Batch, Cache, Device, DeviceError, Frame, Kind, Notify, Opened, Place, Region,
 };
-use wharf::device::{DeviceSpec, Opening, QueueLayout, open};
+use wharf::device::{DeviceSpec, Opening, QueueLayout};
 use wharf::device::{Registry, RxDevice, TxDevice, delegate};
 use wharf::net::UdpHeaders;
 use wharf::queue::Rest;
@@ -340,7 +340,9 @@ static WIRES: Kind = Kind {
     queues: QueueLayout::Devices,
     can: Can::BOTH,
     ..Kind::new("wires", "wires", "wires side by side", |spec: &DeviceSpec, opening: Opening| {
-        (0..spec.devices(opening.queues)).map(|_| open("wire", opening.direction)).collect()
+        (0..spec.devices(opening.queues))
+            .map(|_| Registry::default().open("wire", opening.direction))
+            .collect()
     })
 };
 

@@ -181,8 +181,10 @@ fn made_again(near: &str, far: &str, delete: &str, make: impl Fn()) {
             wait_for(&mut near_events, "gone", |event| matches!(event, Event::Gone { .. }));
             std::thread::sleep(Duration::from_millis(150));
             make();
+            let made = Instant::now();
             let is_back = |event: &Event| matches!(event, Event::Reopened { .. });
             wait_for(&mut near_events, "sent by again", is_back);
+            eprintln!("{near:?}: open {:?} after it was made", made.elapsed());
             wait_for(&mut far_events, "received from again", is_back);
             eprintln!("{near:?}: 1000 packets {:?} after both are open", arrive("again"));
         }

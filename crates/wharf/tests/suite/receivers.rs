@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
-use wharf::device::{AnyDevice, DeviceError, DeviceSpec, Kind, Opened, Opening, QueueLayout, Registry, open};
+use wharf::device::{AnyDevice, DeviceError, DeviceSpec, Kind, Opened, Opening, QueueLayout, Registry};
 use wharf::qdisc::{Fifo, FifoLimit};
 use wharf::queue::{Rest, Spread};
 use wharf::{Direction, Packet, Port, Receiver, RecvError, Sender, Wait, net, queue::select};
@@ -276,7 +276,9 @@ fn a_handler_that_leaves_packets_is_called_again() {
 static WIRES: Kind = Kind {
     queues: QueueLayout::Devices,
     ..Kind::new("wires", "wires", "wires side by side", |spec: &DeviceSpec, opening: Opening| {
-        (0..spec.devices(opening.queues)).map(|_| open("wire", opening.direction)).collect()
+        (0..spec.devices(opening.queues))
+            .map(|_| Registry::default().open("wire", opening.direction))
+            .collect()
     })
 };
 

@@ -163,7 +163,8 @@ fn senders_wait_by_the_clock_and_the_threads_of_the_program() {
     let port = builder.build().unwrap();
     let (mut sender, mut held) = (port.sender("test").unwrap(), Vec::new());
     let end = loop {
-        match sender.packet(60, Duration::from_millis(1)) {
+        // Long enough that a sender on a busy machine parks before the time is over.
+        match sender.packet(60, Duration::from_millis(50)) {
             Ok(packet) => held.push(packet),
             Err(end) => break end,
         }

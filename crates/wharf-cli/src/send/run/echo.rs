@@ -4,8 +4,8 @@ use crate::send::account::Reception;
 use crate::signals::Signals;
 use std::slice::from_ref;
 use std::time::{Duration, Instant};
-use wharf::metrics::drops_by_reason;
 use wharf::queue::TxQueue;
+use wharf_core::drops::drops_by_reason;
 use wharf_tools::traffic::Echo;
 
 /// Longest time between two looks at the signals.

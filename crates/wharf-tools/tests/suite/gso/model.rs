@@ -6,7 +6,7 @@ use super::plain::{Plain, Seen};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use wharf::testing::{Chance, Fault, FaultCounts, FaultSpec, INJECTED};
+use wharf::testing::{Chance, Fault, FaultCounts, FaultSpec};
 use wharf_core::device::{Completions, Device, TxDevice};
 use wharf_core::gso::Segmenter;
 use wharf_core::pool::{Cache, PagePool};
@@ -107,7 +107,7 @@ impl Rig {
         assert_eq!((frame.len_bytes(), frame.sender(), frame.band()), (len, sender, band));
         match reason {
             None => assert!(leaves),
-            Some(INJECTED) => assert!(leaves),
+            Some(FaultSpec::INJECTED) => assert!(leaves),
             Some("closed") => {}
             Some(reason) => {
                 let reasons =

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// Tells the faults of a device that the device is opened anew. Any thread may hold one.
+/// Whether the device behind the faults is opened anew.
 #[derive(Debug, Clone, Default)]
-pub struct FaultReset(Arc<AtomicBool>);
+pub(super) struct Reset(Arc<AtomicBool>);
 
-impl FaultReset {
-    /// The device is opened anew: frames whose completion does not come fail as [`LOST`](wharf_core::device::LOST), and a stall or
-    /// freeze is over. It happens when completions are next asked for.
-    pub fn reset(&self) {
+impl Reset {
+    pub(super) fn ask(&self) {
         self.0.store(true, SeqCst);
     }
 

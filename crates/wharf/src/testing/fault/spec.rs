@@ -46,7 +46,7 @@ pub enum Chance {
 pub struct FaultSpec {
     /// Seed of all chance: the same seed gives the same faults. 1 by default.
     pub seed: u64,
-    /// Frames that fail when they are handed over, with the reason [`super::INJECTED`].
+    /// Frames that fail when they are handed over, with the reason [`FaultSpec::INJECTED`].
     pub error: Chance,
     /// Calls to transmit that take only a part of a batch.
     pub short: Chance,
@@ -62,7 +62,7 @@ pub struct FaultSpec {
     pub late_time: Duration,
     /// Frames that up to eight later completions overtake.
     pub reorder: Chance,
-    /// Allocations that fail: takes of a sender ([`super::FailingMemory`]), frames of a receiving device.
+    /// Allocations that fail: takes of a sender ([`FaultSpec::failing_takes`]), frames of a receiving device.
     pub alloc: Chance,
     /// Frames whose completion never comes: the device has them until it is closed.
     pub never: Chance,
@@ -99,6 +99,9 @@ impl Default for FaultSpec {
 }
 
 impl FaultSpec {
+    /// Reason of frames that failed by injection.
+    pub const INJECTED: &str = "injected";
+
     /// Reads `key=value,...`. `seed` is a number. Every other value is a chance: `1%`, `0.05%`, or `1/100` for exactly every hundredth.
     /// `stall`, `late` and `freeze` take a time behind a colon: `stall=1%:5ms`.
     ///

@@ -1,7 +1,7 @@
 //! Each fault by itself, call by call, with a clock of the test's own.
 
 use std::sync::Arc;
-use wharf::testing::{FailingMemory, Fault, FaultCounts, FaultSpec, INJECTED};
+use wharf::testing::{Fault, FaultCounts, FaultSpec};
 use wharf_core::device::{Completions, Device, LOST, Notify, RxDevice, Transmitted, TxDevice};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::null::Null;
@@ -67,7 +67,9 @@ impl Rig {
         self.device.reap(256, false, &mut self.done).unwrap();
         let sent = self.done.sent.frames().iter().map(Frame::len_bytes).collect();
         let is_lasting = |reason| reason == LOST && self.counts.of("never") > 0;
-        assert!(self.done.failed.iter().all(|&(_, reason)| reason == INJECTED || is_lasting(reason)));
+        assert!(
+            self.done.failed.iter().all(|&(_, reason)| reason == FaultSpec::INJECTED || is_lasting(reason))
+        );
         let failed = self.done.failed.iter().map(|(frame, _)| frame.len_bytes()).collect();
         self.cache.give(&mut self.done.sent).unwrap();
         self.done.failed.drain(..).for_each(|(frame, _)| self.cache.give_one(frame).unwrap());
@@ -343,11 +345,12 @@ fn memory_is_refused_to_receivers_and_senders() {
 
     let counts = Arc::new(FaultCounts::default());
     let fails = |sender| {
-        let mut memory = FailingMemory::new(&spec("alloc=10%"), sender, &counts);
-        (0..1000).filter(|_| memory.fails()).collect::<Vec<_>>()
+        let mut fails = spec("alloc=10%").failing_takes(sender, &counts);
+        (0..1000).filter(|_| fails()).collect::<Vec<_>>()
     };
     let (first, second) = (fails(0), fails(1));
     assert!(first != second && (50..200).contains(&first.len()), "each sender has its own");
     assert_eq!(counts.of("alloc") as usize, first.len() + second.len());
-    assert!((0..1000).all(|_| !FailingMemory::default().fails()));
+    let mut never = FaultSpec::default().failing_takes(0, &counts);
+    assert!((0..1000).all(|_| !never()));
 }

@@ -2,7 +2,7 @@
 //! a burst and to send it, and the path is driven once.
 
 use std::sync::Arc;
-use wharf::testing::{FailingMemory, Fault, FaultCounts, FaultSpec};
+use wharf::testing::{Fault, FaultCounts, FaultSpec};
 use wharf_core::device::{Device, RxDevice, TxDevice};
 use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::{QueueBuilder, TxQueue};
@@ -28,8 +28,8 @@ impl Memory {
         Self { spec, counts: Arc::default() }
     }
 
-    fn of(&self, sender: u32) -> FailingMemory {
-        FailingMemory::new(&self.spec, sender, &self.counts)
+    fn of(&self, sender: u32) -> impl FnMut() -> bool + Send + use<> {
+        self.spec.failing_takes(sender, &self.counts)
     }
 }
 
@@ -38,8 +38,8 @@ fn builder(pool: &PagePool) -> QueueBuilder {
 }
 
 /// Takes up to `count` packets, unless memory fails: then nothing this time.
-fn take(memory: &mut FailingMemory, fill: impl FnOnce() -> Result<usize, SendError>) {
-    if !memory.fails() {
+fn take(fails: &mut impl FnMut() -> bool, fill: impl FnOnce() -> Result<usize, SendError>) {
+    if !fails() {
         fill().unwrap();
     }
 }

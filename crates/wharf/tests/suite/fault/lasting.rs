@@ -88,7 +88,7 @@ fn a_reset_ends_a_freeze_and_loses_the_frames_that_never_complete() {
     rig.offer(8);
     rig.transmit(false);
     assert_eq!((rig.reap(), rig.device.outstanding()), ((vec![0, 1, 2, 4, 5, 6], vec![]), 2));
-    rig.device.reset().reset();
+    rig.device.reset()();
     assert_eq!(rig.device.next_completion_ns(), Some(0));
     assert_eq!((rig.reap(), rig.device.outstanding()), ((vec![], vec![3, 7]), 0));
     rig.offer(4);
@@ -101,7 +101,7 @@ fn a_reset_ends_a_freeze_and_loses_the_frames_that_never_complete() {
     rig.offer(1);
     rig.transmit(false);
     assert_eq!(rig.reap().0, NONE);
-    rig.device.reset().reset();
+    rig.device.reset()();
     assert_eq!(rig.reap().0, [0]);
     rig.assert_home();
 }

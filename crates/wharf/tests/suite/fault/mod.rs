@@ -5,5 +5,4 @@ mod flow;
 mod lasting;
 mod path;
 mod rig;
-mod roll;
 mod spec;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
-use wharf::testing::{FailingMemory, Fault, FaultCounts, FaultSpec};
+use wharf::testing::{Fault, FaultCounts, FaultSpec};
 use wharf_core::counters::QueueCounters;
 use wharf_core::device::{RxDevice, TxDevice};
 use wharf_core::pool::PagePool;
@@ -116,11 +116,11 @@ impl Case {
 
     fn run_direct(&self, builder: QueueBuilder, rig: Rig) {
         let mut direct = builder.build_direct().unwrap();
-        let mut memory = FailingMemory::new(&self.faults, 0, &rig.counts);
+        let mut fails = self.faults.failing_takes(0, &rig.counts);
         let (mut burst, mut number) = (direct.burst(32), 0);
         while number < self.packets && self.cut_at.is_none_or(|at| u64::from(number) < at) {
             let want = (number % 32 + 1).min(self.packets - number);
-            if memory.fails() || direct.fill(&mut burst, want as usize, 64, Wait::Never).unwrap() == 0 {
+            if fails() || direct.fill(&mut burst, want as usize, 64, Wait::Never).unwrap() == 0 {
                 direct.poll();
                 continue;
             }
@@ -154,11 +154,11 @@ impl Case {
     }
 
     /// Sends all of one sender's packets, or until the queue is shut down.
-    fn send(&self, sender: &mut Sender, who: u32, mut memory: FailingMemory) -> Result<(), SendError> {
+    fn send(&self, sender: &mut Sender, who: u32, mut fails: impl FnMut() -> bool) -> Result<(), SendError> {
         let (mut burst, mut number) = (sender.burst(32), 0);
         while number < self.packets {
             let want = ((number * 7 + who) % 32 + 1).min(self.packets - number);
-            if memory.fails() || sender.fill(&mut burst, want as usize, 64, Wait::Never)? == 0 {
+            if fails() || sender.fill(&mut burst, want as usize, 64, Wait::Never)? == 0 {
                 sender.wait_for_memory(Wait::Forever)?;
                 continue;
             }
@@ -181,9 +181,9 @@ impl Case {
                 })
             });
             let send = |who| {
-                let memory = FailingMemory::new(&self.faults, who, &rig.counts);
+                let fails = self.faults.failing_takes(who, &rig.counts);
                 let mut sender = queue.sender("sends").unwrap();
-                move || match self.send(&mut sender, who, memory) {
+                move || match self.send(&mut sender, who, fails) {
                     Ok(()) | Err(SendError::Closed) => {}
                     Err(error) => panic!("{error}"),
                 }

@@ -1,8 +1,8 @@
 //! Packets lost, by reason: one account for summaries, pages and the forwarder.
 
+use crate::queue::TxQueue;
+use crate::rx::RxQueue;
 use std::collections::BTreeMap;
-use wharf_core::queue::TxQueue;
-use wharf_core::rx::RxQueue;
 
 /// Returns the packets lost at `receivers`, and before, in and behind `queues`, by reason. It asks the devices
 /// that receive.

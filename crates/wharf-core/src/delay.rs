@@ -3,21 +3,21 @@
 //! Assumption: frames are of the pool that it was made for. Goal: a frame that waits costs one store and one load more; every
 //! [`EVERY`]th that leaves is entered in a histogram, by band. A frame that passes an empty discipline by, or is dropped, costs nothing.
 
-use crate::metrics::Latency;
+use crate::delegate_qdisc;
+use crate::latency::Latency;
+use crate::pool::PagePool;
+use crate::qdisc::{Limit, Qdisc, QdiscContext};
 use std::sync::{Arc, Mutex};
-use wharf_core::delegate_qdisc;
-use wharf_core::pool::PagePool;
-use wharf_core::qdisc::{Limit, Qdisc, QdiscContext};
 use wharf_mem::{Batch, Frame};
 
 /// Of the frames that leave, the part that is entered: one of so many.
 const EVERY: u64 = 16;
 /// Bands that are told apart; frames of later ones count as the last.
-pub(super) const BANDS: usize = 3;
+pub const BANDS: usize = 3;
 
 /// Times in a discipline.
 #[derive(Debug, Default)]
-pub(super) struct Delays(Mutex<Histograms>);
+pub struct Delays(Mutex<Histograms>);
 
 #[derive(Debug, Default)]
 struct Histograms {
@@ -28,12 +28,12 @@ struct Histograms {
 
 /// Returns the band of a frame, from 0. In the frame, bands count from 1, and 0 means none: best effort.
 #[inline]
-pub(super) fn band_of(frame: &Frame) -> usize {
+pub fn band_of(frame: &Frame) -> usize {
     usize::from(frame.band().checked_sub(1).unwrap_or(1)).min(BANDS - 1)
 }
 
 /// Adds times to others, band by band.
-pub(super) fn add_all(to: &mut [Latency; BANDS], by_band: &[Latency; BANDS]) {
+pub fn add_all(to: &mut [Latency; BANDS], by_band: &[Latency; BANDS]) {
     to.iter_mut().zip(by_band).for_each(|(all, one)| all.add(one));
 }
 
@@ -77,8 +77,9 @@ pub struct QueueDelay {
 }
 
 impl QueueDelay {
-    /// Sums up what `queues` have noted, while `packets` packets left in all.
-    pub(super) fn of<'a>(delays: impl Iterator<Item = &'a Delays>, packets: u64) -> Self {
+    /// Sums up what `delays` have noted, while `packets` packets left in all.
+    #[doc(hidden)]
+    pub fn of<'a>(delays: impl Iterator<Item = &'a Delays>, packets: u64) -> Self {
         let mut delay = Self::default();
         let left: u64 = delays.map(|one| one.add_to(&mut delay.by_band)).sum();
         delay.all.record_many(0, packets.saturating_sub(left) / EVERY);
@@ -87,14 +88,15 @@ impl QueueDelay {
     }
 
     /// Adds the times of another.
-    pub(super) fn add(&mut self, other: &Self) {
+    #[doc(hidden)]
+    pub fn add(&mut self, other: &Self) {
         self.all.add(&other.all);
         add_all(&mut self.by_band, &other.by_band);
     }
 }
 
 /// `Q`, and the times that frames waited in it.
-pub(super) struct Delayed<Q> {
+pub struct Delayed<Q> {
     inner: Q,
     /// Time at which each frame of the pool last arrived, by its index.
     enqueued_ns: Box<[u64]>,
@@ -106,7 +108,7 @@ pub(super) struct Delayed<Q> {
 
 impl<Q: Qdisc> Delayed<Q> {
     /// Before `inner`, for a pool of `frames` frames.
-    pub(super) fn new(inner: Q, frames: u32, delays: Arc<Delays>) -> Self {
+    pub fn new(inner: Q, frames: u32, delays: Arc<Delays>) -> Self {
         Self { inner, enqueued_ns: vec![0; frames as usize].into(), left: 0, noted: 0, delays }
     }
 
@@ -156,9 +158,8 @@ impl<Q: Qdisc> Qdisc for Delayed<Q> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wharf_core::pool::PagePool;
-    use wharf_core::qdisc::contract::{self, ManualClock};
-    use wharf_core::qdisc::{Fifo, FifoLimit, Prio, RootQdisc, set_priority};
+    use crate::qdisc::contract::{self, ManualClock};
+    use crate::qdisc::{Fifo, FifoLimit, Prio, RootQdisc, set_priority};
 
     const MS: u64 = 1_000_000;
 
