@@ -13,10 +13,14 @@ PATH=$out/bin:$PATH
 wharf completions bash >"$out/wharf.bash" && wharf completions zsh >"$out/zsh/_wharf" && wharf completions fish >"$out/wharf.fish" ||
   die "wharf completions"
 
+# Bash splits a word at a colon and an equals sign, and puts an answer behind the last of them.
 in_bash() { # LINE: prints the words that it may end with
-  within 20 bash --norc -c '. "$0"; line=$1; read -r -a COMP_WORDS <<<"$line"; [[ $line != *" " ]] || COMP_WORDS+=("")
+  within 20 bash --norc -c '. "$0"; line=$1 COMP_LINE=$1 COMP_POINT=${#1}
+    [[ $COMP_WORDBREAKS == *:* ]] || { echo "no colon any more" >&2; exit 1; }
+    split=${line//:/ : }; split=${split//=/ = }; read -r -a COMP_WORDS <<<"$split"; [[ $split != *" " ]] || COMP_WORDS+=("")
     COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); complete=$(complete -p wharf | sed "s/.*-F \([^ ]*\).*/\1/")
-    "$complete" wharf "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"; printf "%s\n" "${COMPREPLY[@]}"' \
+    "$complete" wharf "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"
+    last=${line##*[ =]}; printf "%s\n" "${COMPREPLY[@]/#/"${last%"${last##*:}"}"}"' \
     "$out/wharf.bash" "$1"
 }
 
@@ -52,8 +56,8 @@ completes() {
   for shell in bash zsh fish; do
     "in_$shell" "$line" >"$out/words" 2>"$out/words.err" || die "$shell: $line: $(cat "$out/words.err")"
     for word; do
-      # zsh puts the sign behind an option that has a value.
-      grep -qxF -e "$word" -e "$word=" "$out/words" || die "$shell: \"$line\" is not completed to $word, but to: $(tr '\n' ' ' <"$out/words")"
+      # zsh puts the sign behind an option that has a value, and fish the option before its value.
+      sed 's/^--[a-z-]*=\(..*\)/\1/' "$out/words" | grep -qxF -e "$word" -e "$word=" || die "$shell: \"$line\" is not completed to $word, but to: $(tr '\n' ' ' <"$out/words")"
     done
   done
   echo "$line: $*"
@@ -79,3 +83,10 @@ completes "wharf send packet:l" packet:lo
 completes "wharf receive --from xdp:l" xdp:lo
 completes "wharf doctor packet:l" packet:lo
 completes "wharf set ra" rate=
+completes "wharf send --qdisc prio packet:l" packet:lo
+completes "wharf forward packet:lo xdp:l" xdp:lo
+completes "wharf bench device packet:l" packet:lo
+completes "wharf bench device --from packet:l" packet:lo
+completes "wharf plan --nic c" cx5
+completes "wharf plan --nic " ixgbe
+completes "wharf send --when-full=drop-t" drop-tail

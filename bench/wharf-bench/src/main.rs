@@ -34,7 +34,7 @@ fn definition() -> clap::Command {
 fn carry_out(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Bench(args) => bench::bench(&args),
-        Command::Pages(pages) => pages.print("wharf-bench", definition(), |definition| definition),
+        Command::Pages(pages) => pages.print("wharf-bench", definition(), pages::with_devices),
     }
 }
 

@@ -36,17 +36,27 @@ fn devices(interface: &HostInterface, registry: &Registry) -> Vec<String> {
     kinds.map(|kind| format!("{}:{}", kind.name, interface.name)).collect()
 }
 
+/// Adds the devices of interfaces to what a command line offers for completion.
+pub fn with_devices(command: Command) -> Command {
+    let reads_device = |arg: &Arg| arg.get_value_parser().type_id() == TypeId::of::<DeviceSpec>();
+    let command = command.mut_args(|arg| {
+        if !reads_device(&arg) {
+            return arg;
+        }
+        let mut words: Vec<String> =
+            arg.get_possible_values().iter().map(|word| word.get_name().into()).collect();
+        words.push(DEVICES.into());
+        arg.value_parser(PossibleValuesParser::new(words)).hide_possible_values(false)
+    });
+    command.mut_subcommands(with_devices)
+}
+
 /// Adds the places of such words to the definition of the command line.
 pub(crate) fn with_places(command: Command) -> Command {
-    let reads_device = |arg: &Arg| arg.get_value_parser().type_id() == TypeId::of::<DeviceSpec>();
-    command.mut_subcommands(|command| {
+    with_devices(command).mut_subcommands(|command| {
         let name = command.get_name().to_string();
         command.mut_args(|arg| {
             let words: Vec<String> = match (name.as_str(), arg.get_id().as_str()) {
-                _ if reads_device(&arg) => {
-                    let known = arg.get_possible_values();
-                    known.iter().map(|word| word.get_name().into()).chain([DEVICES.into()]).collect()
-                }
                 ("doctor", "subject") => vec![DEVICES.into()],
                 ("show" | "top", "which") => vec![RUNS.into()],
                 ("set", "words") => [RUNS].into_iter().chain(CHANGES).map(String::from).collect(),

@@ -2,6 +2,8 @@
 
 mod calls;
 
+pub use crate::live_words::with_devices;
+pub use calls::FILES;
 pub(crate) use calls::{DEVICES, RUNS};
 
 use crate::command_line::examples;
@@ -114,10 +116,16 @@ fn completions(
         script = script.lines().filter(is_shown).map(|line| format!("{line}\n")).collect();
         fish_words(&command, program, "", &mut script);
     }
+    let mut function = format!("_{name}");
     if program == "wharf" {
-        script = calls::called(&with_programs(script, args.shell, &command), args.shell);
+        script = with_programs(script, args.shell, &command);
+        function += "_or_program";
     }
-    print(script.trim_end())
+    if args.shell == Shell::Bash {
+        let whole = include_str!("pages/whole.bash").replace("@FUNCTION@", &function);
+        script += &whole.replace("@NAME@", &name).replace("@PROGRAM@", program);
+    }
+    print(calls::called(&script, args.shell).trim_end())
 }
 
 /// Adds to the completions of `wharf` that the words of commands that are programs are completed by these.

@@ -135,7 +135,10 @@ impl QdiscReport {
             return String::new();
         }
         let stats = stats().filter(|stat| *stat.1 > 0);
-        let stats = stats.map(|(name, &value)| format!("{}: {}", name.replace('_', " "), grouped(value)));
+        let stats = stats.map(|(name, &value)| match name.strip_suffix("_ns_max") {
+            Some(stem) => format!("{} max: {}", stem.replace('_', " "), time(value)),
+            None => format!("{}: {}", name.replace('_', " "), grouped(value)),
+        });
         std::iter::once(self.name.to_string()).chain(stats).collect::<Vec<_>>().join("\n")
     }
 }

@@ -11,8 +11,9 @@ use args::{LabArgs, PlanArgs};
 use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
 use std::process::ExitCode;
-use wharf_cli::pages::{self, Pages};
+use wharf_cli::pages::{self, FILES, Pages};
 use wharf_cli::{Registries, beside, command_line};
+use wharf_plan::nics::Description;
 
 /// The commands behind `wharf`.
 #[derive(Debug, Subcommand)]
@@ -43,10 +44,12 @@ fn carry_out(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// Adds the words that `lab run` takes, for completions: help does not list them.
+/// Adds the words that `lab run` and `plan --nic` take, for completions: help does not list them.
 fn with_words(command: clap::Command) -> clap::Command {
     let experiments = wharf_lab::experiment::all().iter().map(|experiment| experiment.name).chain(["all"]);
     let experiments = PossibleValuesParser::new(experiments.collect::<Vec<_>>());
+    let nics = PossibleValuesParser::new(Description::names().chain([FILES]).collect::<Vec<_>>());
+    let command = command.mut_subcommand("plan", |plan| plan.mut_arg("nic", |nic| nic.value_parser(nics)));
     command.mut_subcommand("lab", |lab| {
         lab.mut_subcommand("run", |run| run.mut_arg("name", |name| name.value_parser(experiments)))
     })

@@ -89,7 +89,7 @@ pub struct Plan {
     pub outcomes: [Outcome; 3],
     /// The effect of each feature.
     pub features: Vec<FeatureOutcome>,
-    /// All features that go together.
+    /// All compatible features.
     pub together: [Outcome; 3],
     /// The features that are on then.
     pub together_on: Vec<String>,

@@ -4,7 +4,7 @@ _wharf_or_program() {
     local at=0 help="" call=() run
     while [ ${#call[@]} -eq 0 ] && [ $((at += 1)) -lt "$COMP_CWORD" ]; do
         case ${COMP_WORDS[at]} in
-            @OPTIONS@) [ "${COMP_WORDS[at + 1]}" != = ] || at=$((at + 1)); at=$((at + 1)) ;;
+            @OPTIONS@) at=$((at + 1)) ;;
             -*) ;;
             help) help=help ;;
             @COMMAND@) call=(@CALL@) ;;
@@ -23,5 +23,3 @@ _wharf_or_program() {
     COMP_CWORD=$((COMP_CWORD - at + ${#call[@]} - 1))
     "${run%% *}" "${call[0]}" "$2" "$3"
 }
-complete -F _wharf_or_program -o nosort -o bashdefault -o default wharf 2>/dev/null ||
-    complete -F _wharf_or_program -o bashdefault -o default wharf

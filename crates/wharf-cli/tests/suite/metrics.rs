@@ -1,5 +1,6 @@
 //! `--metrics`: what a scrape says is what the summary says, and no client holds anything up.
 
+use crate::common::driver::Guest;
 use crate::common::scrape::{Scrape, ask, connected};
 use crate::common::{Folder, Running, SAMPLE, eventually, text, wharf};
 use serde_json::Value;
@@ -117,6 +118,12 @@ fn a_scrape_after_the_traffic_equals_the_summary() {
         for (name, value) in scrape.by("wharf_qdisc_statistic", "statistic") {
             assert_eq!(report["qdisc"][&name], value, "{name}: {report}");
         }
+        for (name, family) in
+            [("new_flows", "new_flows_total"), ("overlimit_drops", "overlimit_drops_packets_total")]
+        {
+            let value = report["qdisc"][name].as_u64().unwrap_or(0);
+            assert_eq!(scrape.sum(&format!("wharf_qdisc_{family}")), value, "{name}: {report}");
+        }
         assert!(!socket.exists(), "it is removed at the end");
     }
 }
@@ -209,6 +216,34 @@ fn scraped() -> Scrape {
     let scrape = at_rest(&folder.path("metrics"), 1000);
     run.end();
     scrape
+}
+
+/// Names without a unit are kept beside those with one, of the same values.
+#[test]
+fn what_has_a_name_without_unit_has_one_with_it_too() {
+    let folder = Folder::new();
+    let run = forwarding(&folder, &format!("vhost-user:{}", text(&folder.path("other"))), &[]);
+    let mut guest = Guest::boot(&folder.path("guest"));
+    guest.enable();
+    let scrape = eventually(|| {
+        let scrape = Scrape::of(&folder.path("metrics"));
+        if scrape.sum("wharf_device_pairs_in_use") > 0 { Ok(scrape) } else { Err(scrape.text) }
+    });
+    drop(guest);
+    run.end();
+    for (old, new) in [
+        ("path", "path_info"),
+        ("device", "device_info"),
+        ("device_pairs_in_use", "device_in_use_pairs"),
+        ("device_pair_kicks_total", "device_pair_kicks_notifications_total"),
+        ("device_pair_interrupts_total", "device_pair_interrupts_notifications_total"),
+    ] {
+        let values = |name| {
+            let all = scrape.text.lines().filter_map(|line| line.strip_prefix(&format!("wharf_{name}{{")));
+            all.collect::<Vec<_>>()
+        };
+        assert!(!values(old).is_empty() && values(old) == values(new), "{old}: {}", scrape.text);
+    }
 }
 
 /// Names have their unit, and each is described once.

@@ -237,7 +237,8 @@ fn a_report_opens_without_a_network_and_has_a_command_for_each_figure() {
     // The figures are in the page: the terminal gets a line for each experiment, and the page's name.
     let shown = &done.stdout;
     assert!(shown.trim_end().ends_with(&format!("written: {path}/report.html")), "{shown}");
-    assert!(shown.lines().count() < 10 && shown.contains("not reproduced"), "{shown}");
+    // Through a pipe its table has 80 columns.
+    assert!(shown.lines().count() < 20 && shown.contains("not reproduced"), "{shown}");
     let page = std::fs::read_to_string(folder.join("new/report.html")).unwrap();
     let again = "wharf lab run bulk --world model --seed 3 --set settle_ns=2000000 --set measure_ns=1000000";
     // A namespace is a name, and a link is followed by the reader: neither is fetched.
@@ -265,11 +266,7 @@ fn a_report_opens_without_a_network_and_has_a_command_for_each_figure() {
         "<a href=\"https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/commit/?id=c2bf5ec";
     assert!(page.matches(source).count() == 11, "10 figures and the head of the section");
     let written = format!("written: {path}/report.html");
-    assert!(
-        done.stdout.lines().last() == Some(&written) && done.stdout.lines().count() < 10,
-        "{}",
-        done.stdout
-    );
+    assert!(done.stdout.lines().last() == Some(&written), "{}", done.stdout);
     assert!(done.stdout.contains("10 published figures: "), "{}", done.stdout);
     let file = folder.join("file");
     std::fs::write(&file, "").unwrap();

@@ -28,12 +28,12 @@ pub struct Answer {
     pub target: Target,
     /// True if the server reaches it as asked for.
     pub reached: bool,
-    /// True if it does with all features that go together.
+    /// True if it does with all compatible features switched on.
     pub reached_together: bool,
     /// Limits below the target, the lowest first; in JSON, their parts.
     #[serde(rename = "stopped_by", serialize_with = "parts")]
     pub stops: Vec<Limit>,
-    /// The same with all features that go together.
+    /// The same with all compatible features switched on.
     #[serde(rename = "stopped_by_together", serialize_with = "parts")]
     pub stops_together: Vec<Limit>,
     /// Bounds that are only assumed, and those that nothing is known of: a yes hangs on them.
@@ -120,7 +120,7 @@ impl Answer {
             let verdict = if alone >= self.target_pps { ": that is enough" } else { ", which is not enough" };
             return no + &format!(" With {name} {}{verdict}.", comes_to(alone));
         }
-        let all = format!("{no} With all features that go together {}", comes_to(together.pps));
+        let all = format!("{no} With all compatible features switched on {}", comes_to(together.pps));
         if self.reached_together {
             return all + ": that is enough.";
         }

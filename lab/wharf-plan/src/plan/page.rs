@@ -10,8 +10,8 @@ pub fn page(
 ) -> String {
     let direction = question.direction;
     let title = format!("{} on {}", plan.nic.name, plan.link);
-    let caption = "The rate that comes out for each size of frame, as the NIC is set and with all features that go \
-                   together. Dashed: the limits that are near.";
+    let caption = "The rate that comes out for each size of frame, as the NIC is set and with all compatible features \
+                   switched on. Dashed: the limits that are near.";
     let (idle, commands) = (plan.without_effect(direction), plan.improvements(direction, interface));
     let mut body = format!("<p class=\"answer\">{}</p>\n", escaped(&plan.answer.words));
     body += &commands_of(plan, &commands);

@@ -26,7 +26,7 @@ pub struct Report {
     pub gbps: f64,
     /// The effect of each feature alone.
     pub features: Vec<FeatureRow>,
-    /// All features that go together.
+    /// All compatible features.
     pub together: Together,
     /// The verdict on the target.
     pub target: Answer,
@@ -82,7 +82,7 @@ pub struct FeatureRow {
     pub command: Option<String>,
 }
 
-/// All features that go together.
+/// All compatible features.
 #[derive(Debug, Clone, Serialize)]
 pub struct Together {
     /// The features that are on.
@@ -123,7 +123,7 @@ pub struct SweepLine {
     pub mpps: f64,
     /// The part that binds.
     pub binding: Part,
-    /// With all features that go together.
+    /// With all compatible features.
     pub mpps_together: f64,
 }
 

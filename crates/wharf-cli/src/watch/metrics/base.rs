@@ -2,7 +2,7 @@
 
 use super::writer::{Writer, label};
 use crate::watch::board::Board;
-use crate::watch::device::{DeviceRow, LINK_UP};
+use crate::watch::device::{DeviceRow, Facts, LINK_UP};
 use crate::watch::running::Running;
 use std::fs;
 use wharf_devices::interfaces::HostInterface;
@@ -54,12 +54,19 @@ impl Writer {
             return;
         }
         let of = |path: &Running| label("path", &path.path);
-        self.family("wharf_path", "gauge", "", "1; the labels are the ends of a path.");
-        for path in paths {
+        let of_ends = |path: &Running| {
             let ends = [("from", &path.from), ("to", &path.to)]
                 .map(|(name, end)| label(name, end.as_deref().unwrap_or_default()));
-            self.value("wharf_path", &format!("{},{}", of(path), ends.join(",")), 1.0);
-        }
+            (format!("{},{}", of(path), ends.join(",")), 1.0)
+        };
+        let ends: Vec<_> = paths.iter().map(of_ends).collect();
+        self.named(
+            ["wharf_path", "wharf_path_info"],
+            "gauge",
+            "1; the labels are the ends of a path.",
+            "",
+            &ends,
+        );
         self.family(
             "wharf_path_rate_bytes_per_second",
             "gauge",
@@ -132,29 +139,47 @@ impl Writer {
         if devices().next().is_none() {
             return;
         }
-        self.family("wharf_device", "gauge", "", "1; the labels are what is constant while a peer is there.");
-        for (path, device) in devices() {
+        let constants = devices().map(|(path, device)| {
             let constants = device.constants().map(|(name, value)| label(name, &value));
-            self.value("wharf_device", &format!("{},{}", label("path", path), constants.join(",")), 1.0);
-        }
-        for name in ["pairs", "pairs_in_use"] {
-            let whole = format!("wharf_device_{name}");
-            self.family(&whole, "gauge", "", "Queue pairs of the device.");
-            for (path, value) in devices().filter_map(|(path, device)| Some((path, device.facts.get(name)?)))
-            {
-                self.value(&whole, &label("path", path), *value as f64);
-            }
-        }
+            (format!("{},{}", label("path", path), constants.join(",")), 1.0)
+        });
+        let help = "1; the labels are what is constant while a peer is there.";
+        let names = ["wharf_device", "wharf_device_info"];
+        self.named(names, "gauge", help, "", &constants.collect::<Vec<_>>());
+        let pairs = |name| {
+            let of = devices().filter_map(move |(path, device)| {
+                Some((label("path", path), *device.facts.get(name)? as f64))
+            });
+            of.collect::<Vec<_>>()
+        };
+        let help = "Queue pairs of the device.";
+        self.named(["wharf_device_pairs"], "gauge", help, "", &pairs("pairs"));
+        let (names, help) = (
+            ["wharf_device_pairs_in_use", "wharf_device_in_use_pairs"],
+            "Queue pairs that the peer has enabled.",
+        );
+        self.named(names, "gauge", help, "", &pairs("pairs_in_use"));
         for (name, help) in [("interrupts", "Notifications that came."), ("kicks", "Notifications sent.")] {
-            let whole = format!("wharf_device_pair_{name}");
-            self.family(&whole, "counter", "", help);
-            for (path, device) in devices() {
-                for (pair, facts) in device.queue_pairs.iter().enumerate() {
-                    let labels = format!("{},pair=\"{pair}\"", label("path", path));
+            let counts = devices().flat_map(|(path, device)| {
+                let of_pair = move |(pair, facts): (usize, &Facts)| {
                     let value = facts.get(name).copied().unwrap_or(0);
-                    self.value(&format!("{whole}_total"), &labels, value as f64);
-                }
-            }
+                    (format!("{},pair=\"{pair}\"", label("path", path)), value as f64)
+                };
+                device.queue_pairs.iter().enumerate().map(of_pair)
+            });
+            let names = ["", "_notifications"].map(|unit| format!("wharf_device_pair_{name}{unit}"));
+            let names = names.each_ref().map(String::as_str);
+            self.named(names, "counter", help, "_total", &counts.collect::<Vec<_>>());
+        }
+    }
+
+    /// Adds the same values by each of `names`: those without a unit are kept beside those with one.
+    fn named<const N: usize>(
+        &mut self, names: [&str; N], kind: &str, help: &str, suffix: &str, values: &[(String, f64)],
+    ) {
+        for name in names {
+            self.family(name, kind, "", help);
+            values.iter().for_each(|(labels, value)| self.value(&format!("{name}{suffix}"), labels, value));
         }
     }
 

@@ -33,6 +33,22 @@ struct Own {
 /// The statistics of disciplines, which have names of their own.
 const STATISTIC: Own =
     Own { name: "wharf_qdisc_statistic", help: "Statistics of the queueing discipline, by name." };
+/// Those that are known: statistic, name without unit, unit, kind, help. Others have [`STATISTIC`] alone.
+type Known = (&'static str, &'static str, &'static str, MetricKind, &'static str);
+const KNOWN: [Known; 9] = {
+    use MetricKind::{Counter, Gauge};
+    [
+        ("marked", "marked", "packets", Counter, "Packets that the discipline has marked (ECN)."),
+        ("codel_drops", "codel_drops", "packets", Counter, "Packets that CoDel has dropped."),
+        ("overlimit_drops", "overlimit_drops", "packets", Counter, "Packets dropped beyond a limit."),
+        ("new_flows", "new", "flows", Counter, "Flows that began."),
+        ("flows", "", "flows", Gauge, "Flows with packets in the discipline."),
+        ("backlog_packets", "backlog", "packets", Gauge, "Packets in the discipline."),
+        ("backlog_bytes", "backlog", "bytes", Gauge, "Bytes in the discipline."),
+        ("delay_ns_max", "longest_delay", "ns", Gauge, "Longest time of a packet in the discipline."),
+        ("late_ns_max", "latest", "ns", Gauge, "Longest time of a packet in it beyond its departure."),
+    ]
+};
 const DELAY: Own = Own {
     name: "wharf_qdisc_delay",
     help: "Time that packets waited in the discipline since the run began, by band and quantile.",
@@ -70,6 +86,11 @@ impl Families {
             for (name, value) in queue.qdisc_stats() {
                 let labels = [("path", &*path.path), ("number", &number.to_string()), ("statistic", name)];
                 self.add_gauge(STATISTIC, "", &labels, value);
+                if let Some((_, name, unit, kind, help)) = KNOWN.iter().find(|(known, ..)| *known == name) {
+                    let name = format!("wharf_qdisc_{name}");
+                    let family = self.family(name.trim_end_matches('_'), help, unit, *kind);
+                    family.values.push((text(labels[..2].iter()), value));
+                }
             }
         }
         for delay in BandDelay::of(bands(path.delay())) {
