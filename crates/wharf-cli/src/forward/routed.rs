@@ -97,10 +97,8 @@ struct Sending {
 
 impl SendNow for Sending {
     fn send_now(&mut self, burst: &mut Burst) -> Result<(), SendError> {
-        while let Some(frame) = burst.pop() {
-            // An error says that an end is being closed: the packet is counted.
-            _ = self.by.forward(frame, self.port, Wait::Never);
-        }
+        // An error says that an end is being closed: the packets are counted.
+        _ = self.by.forward_all(burst, self.port, Wait::Never);
         self.by.flush_or_drop(Wait::Never);
         Ok(())
     }
