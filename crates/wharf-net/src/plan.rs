@@ -16,7 +16,7 @@ const APART_FROM_V6: u128 = 0xfe80 << 112;
 /// More tables than this are left to a lookup.
 const STOPS_MAX: usize = 8;
 /// A table of fewer prefixes is near in any case.
-const NEAR_PREFIXES_MAX: usize = 8192;
+const NEAR_PREFIXES_MAX: usize = 100_000;
 /// Low bits of a step, in which the cache keeps the epoch of its plan.
 pub(crate) const EPOCH_BITS: u32 = 28;
 
@@ -145,15 +145,14 @@ impl Snapshot {
     /// processor has all of it under way at a time. The plans are IPv4's and IPv6's.
     #[inline(always)]
     pub(crate) fn touch(&self, plans: [&Plan; 2], queries: &[Query]) {
-        let [v4, v6] = plans.map(|plan| plan.large);
-        let touch_v4 = |to| v4.map_or(0, |table| self.v4.at(table).touch(to));
-        let touch_v6 = |to| v6.map_or(0, |table| self.v6.at(table).touch(to));
+        let v4 = plans[0].large.map(|table| self.v4.at(table));
+        let v6 = plans[1].large.map(|table| self.v6.at(table));
         if v4.is_none() && v6.is_none() {
             return;
         }
         let touched = queries.iter().map(|query| match query.is_v6() {
-            false => touch_v4(query.number() as u32),
-            true => touch_v6(query.number()),
+            false => v4.map_or(0, |table| table.touch(query.number() as u32)),
+            true => v6.map_or(0, |table| table.touch(query.number())),
         });
         black_box(touched.fold(0, |sum, words| sum ^ words));
     }

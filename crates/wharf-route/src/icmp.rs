@@ -103,8 +103,8 @@ impl Error {
     }
 }
 
-/// Returns true if no error may be sent about a packet: about errors, later fragments, and what comes from or goes
-/// to more than one host (RFC 1812, 4.3.2.7; RFC 4443, 2.4).
+/// Returns true if no error may be sent about a packet: about errors, later fragments, and what comes from
+/// or goes to more than one host (RFC 1812, 4.3.2.7; RFC 4443, 2.4).
 pub(crate) fn is_exempt(packet: &[u8], headers: &Headers) -> bool {
     let Some((source, destination)) = headers.addresses(packet) else { return true };
     let is_later = matches!(headers.fragment, Fragment::Later);

@@ -9,9 +9,11 @@
 //! asks for it. Whatever does not leave is counted by its [`Reason`]; nothing is dropped in silence.
 #![forbid(unsafe_code)]
 
+mod arrived;
 mod asking;
 mod counts;
 mod forwarding;
+mod gathered;
 mod icmp;
 mod neighbours;
 mod reason;
@@ -19,7 +21,9 @@ mod router;
 mod sender;
 mod shared;
 mod template;
+mod together;
 mod waiting;
+mod ways;
 mod wrap;
 
 pub use counts::Counts;

@@ -22,7 +22,7 @@ pub(crate) fn spawn(mut sender: RouteSender) -> io::Result<()> {
 }
 
 fn serve(sender: &mut RouteSender) {
-    let shared = sender.shared.clone();
+    let shared = sender.ways.shared.clone();
     let (mut generation, mut tried) = (0, Instant::now());
     while shared.waiting.rest() {
         let now = shared.tables.generation();
@@ -44,7 +44,7 @@ fn serve(sender: &mut RouteSender) {
 
 /// Sends what waits for a neighbour, if it has answered. Returns true if it has.
 fn serve_one(neighbour: &Neighbour, sender: &mut RouteSender) -> bool {
-    let shared = sender.shared.clone();
+    let shared = sender.ways.shared.clone();
     let Some((mut packets, since)) = shared.waiting.take(neighbour) else { return false };
     let room = Wait::Until(Instant::now() + ROOM);
     sender.send_held(neighbour, since, &mut packets, room);

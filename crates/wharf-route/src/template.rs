@@ -1,8 +1,11 @@
 //! The headers of datagrams to where a sender has sent before: good while the tables are as they were, and
-//! nothing waits.
+//! nothing waits. And those of datagrams to elsewhere.
 
+use crate::reason::{Fate, Reason};
+use crate::ways::{Looked, Ways};
 use std::net::{IpAddr, SocketAddr};
-use wharf::net::{EthernetHeader, IpHeader, UDP, UDP_BYTES, UdpHeader, UdpHeaders};
+use wharf::net::{ETHERNET_BYTES, EthernetHeader, IpHeader, UDP, UDP_BYTES, UdpHeader, UdpHeaders};
+use wharf::{Packet, SendError, Wait};
 use wharf_net::{Exit, Hop, Neighbour, Query};
 
 /// As many destinations as a sender is likely to alternate between.
@@ -17,6 +20,14 @@ pub(crate) struct Template {
     /// The interface that they leave by.
     pub(crate) interface: u32,
     payload_bytes_max: usize,
+}
+
+/// The ends of a datagram, and the tables' state before its hop was looked up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends {
+    pub(crate) from: SocketAddr,
+    pub(crate) to: SocketAddr,
+    pub(crate) generation: u64,
 }
 
 /// The templates of one sender.
@@ -67,5 +78,41 @@ impl Templates {
             interface: *interface,
             payload_bytes_max,
         });
+    }
+}
+
+impl Ways {
+    /// Sends a payload with the headers of a template.
+    pub(crate) fn put_known(
+        &mut self, mut payload: Packet, known: &Template, wait: Wait,
+    ) -> Result<Fate, SendError> {
+        match known.headers.put(&mut payload) {
+            Ok(()) => self.put(payload, known.interface, wait),
+            Err(_) => Ok(self.drop_for(Reason::NoHeadroom)),
+        }
+    }
+
+    /// Sends a payload by the hop that its query has, and keeps its headers.
+    pub(crate) fn put_datagram(
+        &mut self, mut payload: Packet, ends: &Ends, query: &Query, hop: Looked<'_>,
+        templates: &mut Templates, wait: Wait,
+    ) -> Result<Fate, SendError> {
+        let Ends { from, to, generation } = *ends;
+        let source = hop.map_err(Reason::from).and_then(|hop| {
+            let source = query.source().or(hop.source).ok_or(Reason::NoRoute)?;
+            templates.keep(generation, query, hop, [SocketAddr::new(source, from.port()), to]);
+            Ok(source)
+        });
+        let headers = match source {
+            Ok(source) => UdpHeaders::between(SocketAddr::new(source, from.port()), to),
+            Err(reason) => return Ok(self.drop_for(reason)),
+        };
+        let Some(headers) = headers else { return Ok(self.drop_for(Reason::NotSupported)) };
+        // The Ethernet header of these is zeros: the one that is right is written later.
+        let put = headers.dont_fragment().put(&mut payload).and_then(|()| payload.trim_front(ETHERNET_BYTES));
+        match put {
+            Ok(()) => self.route(payload, query, hop, wait),
+            Err(_) => Ok(self.drop_for(Reason::NoHeadroom)),
+        }
     }
 }

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 use wharf::{Direction, PagePool, Port, Wait};
 use wharf_route::{HEADROOM_BYTES, RouteSender, Router};
 
+/// Datagrams that are handed over at a time.
+const TOGETHER: usize = 32;
+
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// A payload, and who gets it.
@@ -98,13 +101,19 @@ fn produce(job: &Job, to: &SyncSender<Job>, time: Duration) {
 /// Sends each payload to its destinations.
 fn send(mut sender: RouteSender, jobs: &Receiver<Job>, when_full: WhenFull) -> Result<(), Error> {
     let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8001);
+    let mut datagrams = Vec::with_capacity(TOGETHER);
     for Job { payload, to } in jobs {
         let wait = when_full.wait();
-        for to in &*to {
-            // Memory comes back as packets leave: what finds none is as late as what finds no room.
-            let Ok(mut packet) = sender.packet(payload.len() as u32, Wait::Forever) else { return Ok(()) };
-            packet.bytes_mut().copy_from_slice(&payload);
-            sender.send_datagram(packet, any, *to, wait)?;
+        for some in to.chunks(TOGETHER) {
+            for to in some {
+                // Memory comes back as packets leave: what finds none is as late as what finds no room.
+                let Ok(mut packet) = sender.packet(payload.len() as u32, Wait::Forever) else {
+                    return Ok(());
+                };
+                packet.bytes_mut().copy_from_slice(&payload);
+                datagrams.push((packet, *to));
+            }
+            sender.send_datagrams(datagrams.drain(..), any, wait)?;
         }
         sender.flush_or_drop(wait);
     }

@@ -139,10 +139,8 @@ fn way(router: &Router, port: &Port, at: usize) -> io::Result<Way> {
         counted.for_each(|(reason, count)| see(reason.name(), count));
     });
     let by = Box::new(move |burst: &mut Burst| {
-        while let Some(frame) = burst.pop() {
-            // An error says that an end is being closed: the packet is counted.
-            _ = sender.forward(frame, at, Wait::Never);
-        }
+        // An error says that an end is being closed: the packets are counted.
+        _ = sender.forward_all(burst, at, Wait::Never);
         sender.flush_or_drop(Wait::Never);
         Ok(())
     });

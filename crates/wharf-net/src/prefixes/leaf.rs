@@ -93,6 +93,12 @@ fn longest(head: &[u64; HEAD], byte: usize) -> usize {
     }
 }
 
+/// Reads both ends of what a search reads before it reads a value.
+#[inline(always)]
+pub(super) fn ends(head: &[u64; HEAD]) -> u64 {
+    head[0] ^ head[HEAD - 1]
+}
+
 /// Returns the index of a bit's value.
 #[inline(always)]
 fn rank(head: &[u64; HEAD], bit: usize) -> usize {

@@ -1,6 +1,6 @@
 //! A split: 256 slots by eight bits of the address, and the words of their leaves.
 
-use super::leaf::{Below, Form, Leaf, in_map, words_of};
+use super::leaf::{Below, Form, Leaf, ends, in_map, words_of};
 use super::{Found, Key, Prefix, put};
 use std::sync::Arc;
 
@@ -93,9 +93,8 @@ impl<K: Key> Split<K> {
     /// Reads what a lookup of `key` will read of its leaf.
     #[inline(always)]
     pub(super) fn touch(&self, key: K) -> u64 {
-        let (split, slot, _) = self.reach(key);
-        let word = |at: usize| split.words.get(slot.index() + at).copied().unwrap_or(0);
-        word(4) ^ word(9)
+        let (split, below, _) = self.reach(key);
+        split.words.get(below.index()..).and_then(|words| words.first_chunk()).map_or(0, ends)
     }
 
     /// Calls `take` with the prefixes on the way to `key`, those of each split and at

@@ -18,10 +18,8 @@ fn serve(router: &Router) {
     for (at, (name, port)) in router.ports().iter().enumerate() {
         let mut sender = router.sender(name).expect("a sender");
         port.on_receive(move |burst: &mut Burst| {
-            while let Some(frame) = burst.pop() {
-                // An error says that a port is being closed.
-                _ = sender.forward(frame, at, Wait::Never);
-            }
+            // An error says that a port is being closed.
+            _ = sender.forward_all(burst, at, Wait::Never);
             _ = sender.flush(Wait::Never);
             Rest::Free
         })
