@@ -38,9 +38,9 @@ pub const INTERFACE_THREAD: &str = "wharf-reopen";
 pub enum OnGone {
     /// It is closed, and its frames fail as `lost`. Senders wait until the program asks for it to be opened again (`Port::reopen`).
     Wait,
-    /// Works like [`OnGone::Wait`], and it is opened again: that is tried every 20 ms while there is no
-    /// interface or peer, else every 100 ms. If the new device goes within a second each time, the pause
-    /// before its first attempt grows to 3.2 s.
+    /// Works like [`OnGone::Wait`], and it is opened again: that is tried every 100 ms, and every 20 ms in
+    /// the first minute without an interface or peer. If the new device goes within a second each time,
+    /// the pause before its first attempt grows to 3.2 s.
     #[default]
     Reopen,
     /// A path's queue ends: senders get [`SendError::Ended`](wharf_core::sender::SendError::Ended).

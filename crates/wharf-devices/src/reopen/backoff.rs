@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
 /// The former while there is no interface or peer, or the interface is down: an attempt then makes few calls.
 pub(super) const ABSENT_PAUSE: Duration = Duration::from_millis(20);
+/// Time for which an absent one is tried that often. Later it costs ten wake-ups a second, as any other.
+pub(super) const ABSENT_SOON: Duration = Duration::from_secs(60);
 /// Longest pause: a good peer that comes in a bad one's place is met within it.
 const PAUSE_MAX: Duration = Duration::from_millis(3200);
 /// Time for which a device is to hold: one that goes later is opened again at once.

@@ -1,6 +1,6 @@
 //! The thread that opens the device again.
 
-use super::backoff::{ABSENT_PAUSE, PAUSE};
+use super::backoff::{ABSENT_PAUSE, ABSENT_SOON, PAUSE};
 use super::{Change, OnGone, Reopener, is_absent, is_missing};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -41,7 +41,9 @@ impl Reopener {
             outlive(|| self.open(slots)).unwrap_or_else(|| Err(self.spec.unsupported("it panicked")));
         let mut state = self.lock();
         state.is_told &= opened.is_ok();
-        state.pause = if opened.as_ref().is_err_and(is_absent) { ABSENT_PAUSE } else { PAUSE };
+        let is_soon = state.since.is_some_and(|since| since.elapsed() < ABSENT_SOON);
+        let is_often = is_soon && opened.as_ref().is_err_and(is_absent);
+        state.pause = if is_often { ABSENT_PAUSE } else { PAUSE };
         drop(state);
         match opened {
             Ok(devices) => return (self.hand_out(devices, attached), false),
