@@ -90,14 +90,12 @@ impl Burst {
         Some(Packet::new(frame, self.pool.clone()))
     }
 
-    /// Moves the first packet to the back of `to`, of the same pool. Returns false if there is none, or no
-    /// room.
+    /// Moves the first `count` packets to the back of `to`, of the same pool, as far as that has room.
+    /// Returns their number.
     #[inline]
     #[doc(hidden)]
-    pub fn move_first(&mut self, to: &mut Self) -> bool {
-        let fits = to.batch.room() > 0 && to.number == self.number;
-        // There is room for it.
-        fits && self.batch.pop().is_some_and(|frame| to.batch.push(frame).is_ok())
+    pub fn move_first(&mut self, to: &mut Self, count: usize) -> usize {
+        if to.number == self.number { to.batch.append(&mut self.batch, count) } else { 0 }
     }
 
     /// The pool of its packets.

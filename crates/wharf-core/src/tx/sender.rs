@@ -273,7 +273,7 @@ impl Sender {
     fn charge(&self, burst: &mut Burst) -> Result<(), SendError> {
         let (ours, theirs) = (self.cache.pool_number(), burst.number());
         let batch = burst.batch_mut();
-        if ours != theirs || !all_of_pool(batch, ours) {
+        if ours != theirs || !(batch.is_of_pool(ours) || all_of_pool(batch, ours)) {
             return Err(foreign_pool(ours, theirs, batch));
         }
         batch.frames_mut().iter_mut().for_each(|frame| frame.set_sender(self.place));

@@ -245,7 +245,8 @@ impl Vring {
             logged,
             table: self.inflight.clone(),
             agreed,
-            chains: (0..AHEAD).map(|_| Chain::new()).collect(),
+            // One is for a buffer that is popped alone.
+            chains: (0..=AHEAD).map(|_| Chain::new()).collect(),
             owes_call: true,
         });
         Ok(true)

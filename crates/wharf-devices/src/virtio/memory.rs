@@ -93,6 +93,15 @@ impl Window<'_> {
             && self.view.copy_in(self.at + skip, from)
     }
 
+    /// Prefetches the first line, and for writing a line's length of bytes from `skip` on: one or two lines.
+    #[inline(always)]
+    pub fn prefetch_to_write(&self, skip: usize) {
+        let at = self.at + skip;
+        self.view.prefetch(self.at);
+        self.view.prefetch_to_write(at);
+        self.view.prefetch_to_write(at + LINE_BYTES - 1);
+    }
+
     /// Prefetches a line's length of bytes from `skip` on: one or two lines.
     #[inline(always)]
     pub fn prefetch(&self, skip: usize) {

@@ -319,6 +319,9 @@ impl Spread {
             return Err(SendError::ForeignPool { ours, theirs });
         }
         let batch = burst.batch_mut();
+        if let [only] = &mut self.staged[..] {
+            only.batch_mut().append(batch, usize::MAX);
+        }
         while let Some(frame) = batch.pop() {
             // A frame without bytes here is another pool's: the sender reports it.
             let at = pool.region().bytes(&frame).map_or(0, |bytes| self.map.queue_of(bytes));

@@ -30,6 +30,8 @@ pub(super) struct Buffers<'a, R> {
     pub(super) memory: &'a Memory,
     pub(super) agreed: Agreed,
     pub(super) chain: &'a mut Chain,
+    /// For buffers that are popped together.
+    pub(super) ahead: &'a mut [Chain],
     /// Descriptors that may still be followed in this turn.
     pub(super) left: u32,
 }
@@ -153,7 +155,7 @@ impl Writer {
             Ok(false) => return Delivery::Full(0),
             Err(error) => return Delivery::Broken(error),
         }
-        let (header_bytes, mut header_of_one) = (to.agreed.header_bytes(), bytes_of(&header));
+        let (header_bytes, header_of_one) = (to.agreed.header_bytes(), bytes_of(&header));
         let Ok(total) = u32::try_from(header_bytes + len) else {
             to.ring.undo_pop(to.chain.token());
             return Delivery::Failed("too-long");
@@ -164,8 +166,6 @@ impl Writer {
         if to.chain.writable_bytes() < total {
             return self.put_in_several(to, header_of_one, total, chunks);
         }
-        // Without the feature of several buffers their number is 1, too (section 5.1.6.4.1).
-        header_of_one[VNET_HEADER_BYTES] = 1;
         let written = match to.chain.only_writable(to.memory) {
             Some(window) => put_in_one(&window, &header_of_one, header_bytes, chunks),
             None => {
@@ -249,13 +249,51 @@ impl Writer {
     }
 }
 
-/// Writes header and frame to a buffer that has room for them. Returns the bytes written. A header that is
-/// still there from the last frame is left alone: its cache line need not travel to the driver again.
+/// Copies frames without metadata, from the first of `frames` on, into buffers of one descriptor each.
+/// Returns the number of frames that were delivered: up to one that wants more care, or whose buffer does.
+/// [`Writer::deliver`] has the next one.
+#[inline(always)]
+pub(super) fn deliver_plain(
+    to: &mut Buffers<'_, impl DeviceRing>, region: &Region, frames: &[Frame],
+) -> usize {
+    let Buffers { ring, memory, agreed, ahead, .. } = to;
+    let plain = frames.iter().take(ahead.len()).take_while(|frame| !frame.has_meta()).count();
+    let popped = ring.pop_plain(memory, &mut ahead[..plain]);
+    let (chains, header_bytes) = (&ahead[..popped], agreed.header_bytes());
+    // The header, which most often is there already, may have a line of its own: the driver keeps that.
+    let windows = chains.iter().filter_map(|chain| chain.only_writable(memory));
+    windows.for_each(|window| window.prefetch_to_write(header_bytes));
+    let header = bytes_of(&VnetHeader::default());
+    for (at, (frame, chain)) in frames.iter().zip(chains).enumerate() {
+        let bytes = region.bytes(frame).ok();
+        let bytes = bytes.filter(|bytes| header_bytes + bytes.len() <= chain.writable_bytes() as usize);
+        let Some((bytes, window)) = bytes.zip(chain.only_writable(memory)) else {
+            chains[at..].iter().rev().for_each(|chain| ring.undo_pop(chain.token()));
+            return at;
+        };
+        put_header(&window, &header, header_bytes);
+        let written = header_bytes + if window.copy_in(header_bytes, bytes) { bytes.len() } else { 0 };
+        put_used(*ring, memory, chain, written as u32);
+    }
+    popped
+}
+
+/// Writes header and frame to a buffer that has room for them. Returns the bytes written.
 #[inline(always)]
 fn put_in_one<'a>(
     window: &Window<'_>, header: &[u8; HEADER_BYTES_MAX], header_bytes: usize,
     chunks: impl Iterator<Item = &'a [u8]>,
 ) -> u32 {
+    put_header(window, header, header_bytes);
+    chunks.fold(header_bytes as u32, |at, chunk| {
+        at + if window.copy_in(at as usize, chunk) { chunk.len() as u32 } else { 0 }
+    })
+}
+
+/// Writes a header to a buffer that has room for it. One that is still there from the last frame is left
+/// alone: its cache line need not travel to the driver again.
+#[inline(always)]
+fn put_header(window: &Window<'_>, header: &[u8; HEADER_BYTES_MAX], header_bytes: usize) {
     // Bytes beyond a short header are equal, so that all of them are compared at once.
     let mut there = *header;
     let is_read = match header_bytes {
@@ -265,9 +303,6 @@ fn put_in_one<'a>(
     if !is_read || there != *header {
         window.copy_in(0, &header[..header_bytes]);
     }
-    chunks.fold(header_bytes as u32, |at, chunk| {
-        at + if window.copy_in(at as usize, chunk) { chunk.len() as u32 } else { 0 }
-    })
 }
 
 /// Uses a buffer into which `written_bytes` were written.
@@ -279,10 +314,12 @@ fn put_used(ring: &mut impl DeviceRing, memory: &Memory, chain: &Chain, written_
     ring.put_used(chain.token(), written_bytes);
 }
 
-/// Returns a header's bytes, with a place for the number of buffers.
+/// Returns a header's bytes, with the number of buffers: 1, also without the feature of several (section
+/// 5.1.6.4.1).
 #[inline(always)]
 fn bytes_of(header: &VnetHeader) -> [u8; HEADER_BYTES_MAX] {
     let mut bytes = [0; HEADER_BYTES_MAX];
     bytes[..VNET_HEADER_BYTES].copy_from_slice(&header.bytes());
+    bytes[VNET_HEADER_BYTES] = 1;
     bytes
 }

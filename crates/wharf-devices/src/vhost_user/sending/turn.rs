@@ -2,7 +2,7 @@
 
 use super::super::link::Link;
 use super::super::vring::{DESCRIPTORS_AT_A_TIME, Running, with_ring};
-use super::deliver::{Buffers, Delivery, Writer};
+use super::deliver::{Buffers, Delivery, Writer, deliver_plain};
 use crate::virtio::DeviceRing;
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -33,9 +33,10 @@ pub(super) struct Stood {
 
 /// Frames to be delivered, in order.
 pub(super) trait Front {
-    fn first(&self) -> Option<&Frame>;
-    /// Notes that the frame was delivered.
-    fn done(&mut self);
+    /// Frames from the first on: not all of them.
+    fn ahead(&self) -> &[Frame];
+    /// Notes that the first `count` frames were delivered.
+    fn done(&mut self, count: usize);
     /// Notes that the frame can never be delivered.
     fn failed(&mut self, reason: &'static str);
 }
@@ -59,13 +60,14 @@ impl Standing<'_> {
 
 impl Front for Standing<'_> {
     #[inline(always)]
-    fn first(&self) -> Option<&Frame> {
-        self.batch.frames().get(self.count).filter(|_| self.count < self.room)
+    fn ahead(&self) -> &[Frame] {
+        let frames = self.batch.frames();
+        frames.get(self.count..self.room.min(frames.len())).unwrap_or_default()
     }
 
     #[inline(always)]
-    fn done(&mut self) {
-        self.count += 1;
+    fn done(&mut self, count: usize) {
+        self.count += count;
     }
 
     #[cold]
@@ -84,13 +86,15 @@ pub(super) struct InLine<'a> {
 }
 
 impl Front for InLine<'_> {
-    fn first(&self) -> Option<&Frame> {
-        self.frames.front()
+    fn ahead(&self) -> &[Frame] {
+        self.frames.as_slices().0
     }
 
-    fn done(&mut self) {
-        if let Some(Err(frame)) = self.frames.pop_front().map(|frame| self.done.push(frame)) {
-            self.frames.push_front(frame);
+    fn done(&mut self, count: usize) {
+        for _ in 0..count {
+            if let Some(Err(frame)) = self.frames.pop_front().map(|frame| self.done.push(frame)) {
+                return self.frames.push_front(frame);
+            }
         }
     }
 
@@ -107,14 +111,19 @@ pub(super) fn turn(
     let Some(mut vring) = link.vring(2 * pair) else { return false };
     let Some((running, call)) = vring.open() else { return false };
     let (memory, agreed) = (&*running.memory, running.agreed);
-    let Some(chain) = running.chains.first_mut() else { return false };
+    let Some((chain, ahead)) = running.chains.split_first_mut() else { return false };
     lane.too_few = 0;
     let broken = with_ring!(&mut running.ring, ring => {
-        let mut to = Buffers { ring, memory, agreed, chain, left: DESCRIPTORS_AT_A_TIME };
+        let mut to = Buffers { ring, memory, agreed, chain, ahead, left: DESCRIPTORS_AT_A_TIME };
         let broken = loop {
-            let Some(frame) = front.first().filter(|_| to.left > 0) else { break None };
+            let plain = deliver_plain(&mut to, region, front.ahead());
+            front.done(plain);
+            let Some(frame) = front.ahead().first().filter(|_| to.left > 0) else { break None };
+            if plain > 0 {
+                continue;
+            }
             match writer.deliver(&mut to, region, frame, &mut lane.segments) {
-                Delivery::Done => front.done(),
+                Delivery::Done => front.done(1),
                 Delivery::Full(too_few) => {
                     lane.too_few = too_few;
                     break None;

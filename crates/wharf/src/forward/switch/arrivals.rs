@@ -17,6 +17,7 @@ use wharf_core::pool::{Burst, Cache, Packet};
 use wharf_core::rx::Rest;
 use wharf_core::sender::{SendNow, Spread};
 use wharf_core::sg_writer::SgWriter;
+use wharf_mem::Frame;
 
 /// The way out by another port.
 pub(super) struct Out {
@@ -96,9 +97,6 @@ pub(super) struct Copier {
     pub(super) memory: Cache,
 }
 
-/// The header of a frame, and the port that the frame leaves by; none for all of its VLAN.
-type Way = (Read, Option<u8>);
-
 /// See the module.
 pub(super) struct Arrivals {
     pub(super) switch: Arc<Switch>,
@@ -121,23 +119,21 @@ impl Arrivals {
             self.change();
         }
         let tick = self.switch.tick.load(Relaxed);
-        let mut last = None;
         while let Some(frame) = burst.frames().first() {
             // A frame of the burst is of its pool.
             let head = burst.pool().region().bytes(frame).unwrap_or_default();
-            let (mut read, to) = match self.way(head, tick, last.take()) {
-                Ok(way) => *last.insert(way),
-                Err(reason) => {
-                    self.drop_first(burst, reason);
-                    continue;
+            match self.way(head, tick) {
+                Ok((mut read, to)) => {
+                    let count = if read.has_priority { 1 } else { run_of(burst, head) };
+                    if read.has_priority {
+                        burst.iter_mut().take(1).for_each(|frame| read.complete_tag(frame));
+                    }
+                    match to {
+                        Some(to) => self.send_to(usize::from(to), &read, burst, count),
+                        None => self.flood(&read, burst),
+                    }
                 }
-            };
-            if read.has_priority {
-                burst.iter_mut().take(1).for_each(|frame| read.complete_tag(frame));
-            }
-            match to {
-                Some(to) => self.send_to(usize::from(to), &read, burst),
-                None => self.flood(&read, burst),
+                Err(reason) => self.drop_first(burst, reason),
             }
         }
         self.outs.iter_mut().flatten().for_each(|out| out.send(&self.counts));
@@ -154,17 +150,13 @@ impl Arrivals {
         }
     }
 
-    /// Returns the port that a frame leaves by; none for all of its VLAN. `last` is the way
-    /// of the frame before it in the burst, if that went on: a frame with the same header goes the same way.
-    fn way(&self, head: &[u8], tick: u8, last: Option<Way>) -> Result<Way, Unsent> {
+    /// Returns the header of a frame, and the port that it leaves by; none for all of its VLAN.
+    fn way(&self, head: &[u8], tick: u8) -> Result<(Read, Option<u8>), Unsent> {
         let read = Read::of(head, &self.vlans).map_err(|wrong| match wrong {
             Wrong::Address => Unsent::BadAddress,
             Wrong::LinkLocal => Unsent::LinkLocal,
             Wrong::Vlan => Unsent::OtherVlan,
         })?;
-        if let Some(last) = last.filter(|(known, to)| *known == read && to.is_some()) {
-            return Ok(last);
-        }
         let may_be_here = || self.switch.may_be_at(&head[6..12], self.port);
         match self.switch.table.see(read.from, self.port, tick, may_be_here) {
             Seen::Here | Seen::NoRoom => {}
@@ -184,8 +176,8 @@ impl Arrivals {
         self.outs.get(port)?.as_ref().filter(|out| out.vlans.has(vlan))
     }
 
-    /// Sends the first frame by port `to`.
-    fn send_to(&mut self, to: usize, read: &Read, burst: &mut Burst) {
+    /// Sends the first `count` frames, or fewer, by port `to`.
+    fn send_to(&mut self, to: usize, read: &Read, burst: &mut Burst, count: usize) {
         let Some(Some(out)) = self.outs.get_mut(to) else { return };
         if out.vlans.tags(read.vlan) != read.is_tagged {
             return self.forward_retagged(to, read, burst);
@@ -193,8 +185,8 @@ impl Arrivals {
         if out.is_full() {
             out.send(&self.counts);
         }
-        let moved = burst.move_first(&mut out.staged);
-        debug_assert!(moved, "a burst that was sent has room");
+        let moved = burst.move_first(&mut out.staged, count);
+        debug_assert!(moved > 0, "a burst that was sent has room");
     }
 
     fn forward_retagged(&mut self, to: usize, read: &Read, burst: &mut Burst) {
@@ -247,6 +239,18 @@ impl Arrivals {
         drop(burst.pop());
         self.counts.note(reason, 1);
     }
+}
+
+/// Returns the number of frames at the front that go the same way as the first, which begins with `head`:
+/// those that begin alike.
+#[inline]
+fn run_of(burst: &Burst, head: &[u8]) -> usize {
+    // Both addresses, the type, and the tag if there is one. A frame without bytes behind these goes alone.
+    let key = |head: &[u8]| head.first_chunk().map(|start| u128::from_ne_bytes(*start));
+    let Some(first) = key(head) else { return 1 };
+    let (region, all) = (burst.pool().region(), burst.frames());
+    let begins_so = |frame: &&Frame| region.bytes(frame).is_ok_and(|head| key(head) == Some(first));
+    1 + all.get(1..).unwrap_or_default().iter().take_while(begins_so).count()
 }
 
 impl Out {
