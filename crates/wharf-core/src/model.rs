@@ -13,3 +13,4 @@
 
 pub use crate::tx::queue::qdisc_run::QdiscRun;
 pub use crate::tx::run_observer::{ObservedRun, RunObserver};
+pub use crate::tx::sender::model::Wanted;

@@ -2,7 +2,7 @@
 //!
 //! - [`Scenario`] is the file, [`Machine`] the costs of a machine, assumed or measured by [`calibrate`].
 //! - [`predict`] runs a scenario in virtual time over [`wharf_path`](crate::models::wharf_path), whose parts are the
-//!   path's own; [`measure`] runs the same one on this machine, over `null` or `wire`.
+//!   path's own; [`measure`] runs the same one on this machine, over `null` or a line in this process.
 //! - [`Comparison`] sets the figures of both side by side.
 
 pub mod calibrate;
@@ -10,6 +10,7 @@ mod compare;
 mod file;
 mod files;
 mod host;
+mod line;
 mod machine;
 mod model;
 mod stamps;
@@ -26,6 +27,9 @@ use crate::comparators::histogram::Histogram;
 use crate::experiment::row::jain_ppm;
 use crate::experiment::{Row, RowKind};
 use wharf_core::bql::Bounds;
+
+/// A sender on this machine sleeps if its next packet is farther off.
+const SPIN_NS: u64 = 50_000;
 
 /// The figures of a run.
 #[derive(Debug, Default)]

@@ -17,7 +17,7 @@ mod virtual_clock;
 
 pub use agenda::Agenda;
 pub use random::Random;
-pub use virtual_clock::{VirtualClock, VirtualPark};
+pub use virtual_clock::{CoarseClock, VirtualClock, VirtualPark};
 
 use std::collections::VecDeque;
 

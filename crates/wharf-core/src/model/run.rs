@@ -3,14 +3,24 @@
 use super::{Action, Event, QdiscRun};
 use crate::tx::queue::TxQueue;
 use wharf_mem::Published;
+use wharf_mem::word::RUNNING;
 
 #[doc(hidden)]
 impl TxQueue {
+    /// True if a thread owns the queue, and has not offered it.
+    pub fn is_owned(&self) -> bool {
+        self.shared.cell().word() & RUNNING != 0
+    }
+
     /// Claims the queue for `bits` of the owner word; the caller steps the run. Returns `None` if another thread owns
     /// the queue.
     pub fn claim(&self, bits: u64) -> Option<QdiscRun<'_>> {
-        match self.shared.cell().claim(bits) {
+        match self.shared.cell().claim_unreserved(bits) {
             Published::Owner(owned) => Some(QdiscRun::new(&self.shared, owned, bits).held_by_caller()),
+            Published::WakeOwner => {
+                self.shared.wake_poller();
+                None
+            }
             _ => None,
         }
     }

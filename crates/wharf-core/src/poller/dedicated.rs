@@ -80,10 +80,19 @@ impl Dedicated<'_> {
         }
         if packets < LITTLE_PACKETS && pause != Pause::Quota {
             self.idle_polls = if packets == 0 { self.idle_polls + 1 } else { 0 };
-            let pauses = if packets == 0 { PAUSES_IDLE } else { PAUSES };
-            (0..pauses).for_each(|_| std::hint::spin_loop());
+            (0..Self::pauses_after(packets)).for_each(|_| std::hint::spin_loop());
         }
         packets
+    }
+
+    /// Returns the pauses after a round of so many packets, which has ended for want of more.
+    #[inline(always)]
+    pub const fn pauses_after(packets: u32) -> u32 {
+        match packets {
+            0 => PAUSES_IDLE,
+            LITTLE_PACKETS.. => 0,
+            _ => PAUSES,
+        }
     }
 
     /// Polls, and sleeps for up to `nap_ns` after many empty polls. Returns the number of frames sent.

@@ -21,7 +21,7 @@ mod watch;
 
 #[cfg(feature = "model")]
 #[path = "../model/sender.rs"]
-mod model;
+pub(crate) mod model;
 
 pub use crate::counters::DROP_TAIL;
 pub use cancel::Canceller;

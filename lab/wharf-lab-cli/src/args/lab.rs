@@ -153,8 +153,8 @@ Examples:
   wharf lab compare scenario.toml --machine machine.toml
   wharf lab compare scenario.toml --rounds 9 --json
 
-On this machine a scenario without a link goes to `null`, and one with a link over a `wire` of its rate, whose far end receives. The \
-file of a scenario: docs/guide/scenarios.md.";
+On this machine a scenario without a link goes to `null`, and one with a link to a line of its rate in the same process, \
+which computes when each frame leaves. The file of a scenario: docs/guide/scenarios.md.";
 
 /// `wharf lab compare`.
 #[derive(Debug, Args)]

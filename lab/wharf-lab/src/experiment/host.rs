@@ -40,11 +40,7 @@ pub(crate) struct FarEnd {
 impl FarEnd {
     /// Creates a wire with this rate, and the far end's memory by `builder`.
     pub(crate) fn new(builder: PoolBuilder, bits_per_second: u64) -> Result<Self, LabError> {
-        Self::over(builder, WireSpec::default().rate(bits_per_second))
-    }
-
-    /// Creates a wire of these settings, and the far end's memory by `builder`.
-    pub(crate) fn over(builder: PoolBuilder, spec: WireSpec) -> Result<Self, LabError> {
+        let spec = WireSpec::default().rate(bits_per_second);
         Ok(Self { pool: pool(builder.frames(FAR_FRAMES))?, spec })
     }
 
@@ -52,35 +48,24 @@ impl FarEnd {
     pub(crate) fn receiving<R>(
         &self, run: impl FnOnce(Box<dyn TxDevice>) -> Result<R, LabError>,
     ) -> Result<R, LabError> {
-        self.showing(&|_, _| {}, run)
-    }
-
-    /// Does the same, and shows `see` the packets that have arrived together.
-    pub(crate) fn showing<R>(
-        &self, see: &(dyn Fn(&PagePool, &Batch) + Sync),
-        run: impl FnOnce(Box<dyn TxDevice>) -> Result<R, LabError>,
-    ) -> Result<R, LabError> {
         let (near, far) = wire(&self.spec);
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let _stopping = StopGuard(&stop);
-            start(scope, "far end", || self.receive(far, see, &stop))?;
+            start(scope, "far end", || self.receive(far, &stop))?;
             run(Box::new(near))
         })
     }
 
     /// Receives all packets.
-    fn receive(&self, mut far: Wire, see: &dyn Fn(&PagePool, &Batch), stop: &AtomicBool) {
+    fn receive(&self, mut far: Wire, stop: &AtomicBool) {
         let Ok(mut cache) = self.pool.cache("far end") else { return };
         let mut frames = Batch::new(64);
         let mut attached = far.attach(self.pool.region().clone()).is_ok();
         while attached && !stop.load(Relaxed) {
             match far.receive(&mut cache, &mut frames, 64) {
                 Ok(0) => std::thread::sleep(FAR_NAP),
-                Ok(_) => {
-                    see(&self.pool, &frames);
-                    attached = cache.give(&mut frames).is_ok();
-                }
+                Ok(_) => attached = cache.give(&mut frames).is_ok(),
                 Err(_) => attached = false,
             }
         }

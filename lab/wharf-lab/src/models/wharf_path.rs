@@ -6,25 +6,28 @@
 //! frame, or its lane full, looks again after a while, and runs the queue if no other does. So does a processor whose
 //! senders pause while packets are inside, in place of a poller.
 
+mod driven;
+mod owning;
 mod senders;
 mod setup;
+mod waits;
 
 pub(crate) use senders::set_up;
-pub use setup::{Costs, Outcome, SenderSetup, Setup};
+pub use setup::{Costs, Outcome, SenderSetup, Setup, Threads};
 
 use super::linux_qdisc::shared::Counts;
 use crate::comparators::histogram::Histogram;
+use driven::Server;
 use senders::{Next, Senders};
 use std::sync::Arc;
+use wharf_core::host::Clock;
 use wharf_core::model::QdiscRun;
-use wharf_core::owner::Action;
-use wharf_core::poller::Dedicated;
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::QdiscSetup;
 use wharf_core::queue::TxQueue;
 use wharf_sim::engine::cache_line::CacheLine;
 use wharf_sim::engine::cpu::{Cpu, Mode};
-use wharf_sim::engine::{Agenda, Random, VirtualClock, VirtualPark, World};
+use wharf_sim::engine::{Agenda, CoarseClock, Random, VirtualClock, VirtualPark, World};
 use wharf_sim::harness;
 use wharf_sim::nic::simple::{self, Departed, Driver, Simple, TxMemory};
 use wharf_sim::{ConservationChecker, RunError};
@@ -49,6 +52,8 @@ enum Step {
     Again,
     /// A sender has packets.
     Due,
+    /// A sender that waits looks on.
+    Holds,
 }
 
 struct Processor<'q> {
@@ -57,6 +62,8 @@ struct Processor<'q> {
     bit: u64,
     run: Option<QdiscRun<'q>>,
     step: Step,
+    /// None of its senders can run.
+    idles: bool,
     done: Counts,
     /// Packets of the run under way.
     run_packets: u64,
@@ -71,8 +78,10 @@ struct Path<'q> {
     witness: ConservationChecker,
     departed: Vec<Departed>,
     random: Random,
-    /// The dedicated owner, in the slot behind the others'.
-    server: Option<Dedicated<'q>>,
+    /// The dedicated owner or the poller, in the slot behind the others'.
+    server: Option<Server<'q>>,
+    /// By sender: it has written to its lane since the dedicated owner has looked there.
+    is_fresh: Vec<bool>,
     longest_run: u64,
     entered: u64,
     /// The time at which the packet of each frame was made.
@@ -93,8 +102,13 @@ pub fn run(setup: Setup, nic: simple::Costs, goes_on: &mut dyn FnMut() -> bool) 
     let pool = harness::pool(setup.pool_frames, FRAME_BYTES, &clock)?;
     let memory = TxMemory::new(setup.ring_frames);
     let park = Arc::new(VirtualPark::new(clock.clone()));
-    let driver = Box::new(Driver::new(memory.clone()));
-    let mut builder = TxQueue::builder(&pool, driver, clock.clone(), park)
+    let driver = Driver::new(memory.clone());
+    let driver = Box::new(if setup.threads.is_some() { driver.knowing_times() } else { driver });
+    let queue_clock: Arc<dyn Clock> = match setup.threads {
+        Some(threads) => Arc::new(CoarseClock::new(clock.clone(), threads.clock_ns)),
+        None => clock.clone(),
+    };
+    let mut builder = TxQueue::builder(&pool, driver, queue_clock, park)
         .batching(setup.batching)
         .byte_limits(setup.byte_limits)
         .policy(setup.policy);
@@ -106,7 +120,10 @@ pub fn run(setup: Setup, nic: simple::Costs, goes_on: &mut dyn FnMut() -> bool) 
     }
     let queue = builder.build()?;
     let mut path = Path::new(setup, &queue, &pool, Simple::new(nic, vec![memory], FRAME_BYTES))?;
-    let slots = path.setup.cpus + usize::from(path.setup.dedicated);
+    if path.setup.threads.is_some_and(|threads| threads.polled) {
+        path.server = Some(Server::poller(&queue, &clock));
+    }
+    let slots = path.setup.cpus + usize::from(path.server.is_some());
     let mut agenda = Agenda::new(slots);
     (0..slots).for_each(|cpu| agenda.set(cpu, path.random.below(2000)));
     let window = path.setup.time.window();
@@ -125,7 +142,7 @@ impl<'q> Path<'q> {
             let cpu = Cpu::new(setup.costs.tick, first_ns).slower_by(slowdown_permille);
             let step = if senders.is_due() { Step::Made } else { Step::Due };
             let (run, done, run_packets) = (None, Counts::default(), 0);
-            Ok(Processor { cpu, senders, bit: 0, run, step, done, run_packets })
+            Ok(Processor { cpu, senders, bit: 0, run, step, idles: false, done, run_packets })
         };
         Ok(Self {
             processors: (0..setup.cpus).map(processor).collect::<Result<_, _>>()?,
@@ -136,7 +153,8 @@ impl<'q> Path<'q> {
             delays: setup.senders.iter().map(|_| Histogram::default()).collect(),
             departed: Vec::new(),
             random: setup.time.random(),
-            server: if setup.dedicated { Some(queue.dedicate()?) } else { None },
+            server: if setup.dedicated { Some(Server::Dedicated(queue.dedicate()?)) } else { None },
+            is_fresh: vec![false; setup.senders.len()],
             longest_run: 0,
             entered: 0,
             fault: None,
@@ -158,9 +176,12 @@ impl<'q> Path<'q> {
         if self.setup.time.is_over(now_ns) {
             // Bursts of senders that share the processor have been begun.
             if self.processors[at].senders.has_begun() {
-                return self.stage(at, now_ns, agenda);
+                return self.resume(at, now_ns, agenda);
             }
-            // The first processor stays until all has left.
+            // The first processor stays until all has left, unless another thread looks after that.
+            if self.setup.threads.is_some() && self.server.is_some() {
+                return self.idle(at, agenda);
+            }
             if self.queue.counters().gone() < self.entered {
                 self.work(at, now_ns, self.setup.costs.again_ns, Step::Again, agenda);
             }
@@ -170,8 +191,13 @@ impl<'q> Path<'q> {
         match next {
             Next::Burst(packets) => {
                 let mean_ns = self.setup.costs.make_ns * packets as u64;
-                let make_ns = self.random.around(mean_ns, self.setup.time.jitter_permille);
+                let jitter_permille = self.setup.time.jitter_permille;
+                let reads_ns = self.reads_ns(at) * u64::from(packets > 0);
+                let make_ns = self.random.around(mean_ns, jitter_permille) + reads_ns;
                 self.work(at, now_ns, switch_ns * self.setup.switch_ns + make_ns, Step::Made, agenda);
+            }
+            Next::Held => {
+                self.work(at, now_ns, (switch_ns * self.setup.switch_ns).max(1), Step::Holds, agenda)
             }
             Next::Pause(until_ns) => self.pause(at, now_ns, until_ns, agenda),
         }
@@ -179,8 +205,13 @@ impl<'q> Path<'q> {
 
     /// Lets a processor idle until a sender has packets. While packets are inside it looks whether they can go on.
     fn pause(&mut self, at: usize, now_ns: u64, until_ns: u64, agenda: &mut Agenda) {
+        if until_ns == u64::MAX {
+            return self.idle(at, agenda);
+        }
+        self.processors[at].idles = true;
         let look_ns = now_ns + self.setup.costs.again_ns;
-        let looks = self.queue.counters().gone() < self.entered && look_ns < until_ns;
+        let is_polled = self.setup.threads.is_some() && self.server.is_some();
+        let looks = !is_polled && self.queue.counters().gone() < self.entered && look_ns < until_ns;
         self.processors[at].step = if looks { Step::Again } else { Step::Due };
         agenda.set(at, if looks { look_ns } else { until_ns }.max(now_ns + 1));
     }
@@ -207,20 +238,26 @@ impl<'q> Path<'q> {
     fn stage(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let Processor { senders, bit, .. } = &mut self.processors[at];
         let one = senders.one();
-        let before = one.burst.len();
+        let (number, before) = (one.number, one.burst.len());
         match one.sender.stage(&mut one.burst) {
             Ok(announced) => *bit = announced,
             Err(error) => self.fault = Some(error.into()),
         }
         let staged = before - one.burst.len();
+        if staged == 0 && before > 0 && self.setup.threads.is_some() && self.server.is_some() {
+            return self.hold(at, now_ns, agenda);
+        }
         if staged == 0 {
             return self.work(at, now_ns, self.setup.costs.again_ns, Step::Again, agenda);
         }
         let stage_ns = staged as u64 * self.setup.costs.stage_ns;
-        // Senders of a dedicated owner set no bits: they read the word.
-        let is_read = self.server.is_some();
-        let word_ns =
-            if is_read { self.setup.costs.word.hit_ns } else { self.word_ns(at, now_ns + stage_ns) };
+        // Senders of a dedicated owner set no bits: they read the word. The owner may have the lane's lines.
+        let word_ns = if matches!(self.server, Some(Server::Dedicated(_))) {
+            let is_own = std::mem::replace(&mut self.is_fresh[number], true);
+            self.setup.costs.word.hit_ns + if is_own { 0 } else { self.setup.costs.lane_ns }
+        } else {
+            self.word_ns(at, now_ns + stage_ns)
+        };
         self.work(at, now_ns, stage_ns + word_ns, Step::Staged, agenda);
     }
 
@@ -244,80 +281,18 @@ impl<'q> Path<'q> {
         if self.processors[at].senders.one().burst.is_empty() {
             return self.make(at, now_ns, agenda);
         }
-        self.stage(at, now_ns, agenda);
+        self.resume(at, now_ns, agenda);
     }
 
-    fn own(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
-        let Some(run) = &mut self.processors[at].run else { return };
-        let action = run.next();
-        if action == Action::StandBy {
-            return self.stand_by(at, now_ns, agenda);
-        }
-        if matches!(action, Action::Leave | Action::HandlePending | Action::HandOver) {
-            let word_ns = self.word_ns(at, now_ns);
-            self.processors[at].done.dequeue_ns += word_ns;
-            return self.work(at, now_ns, word_ns, Step::AtWord, agenda);
-        }
-        self.step(at, now_ns, agenda);
+    /// Returns the time in which the sender that runs reads the clock for a burst.
+    fn reads_ns(&mut self, at: usize) -> u64 {
+        let pauses = self.processors[at].senders.one().setup.schedule.pauses();
+        (u64::from(self.nic.has_line()) + 2 * u64::from(pauses)) * self.setup.costs.clock_ns
     }
 
-    /// Does the owner's next step, up to a call of the device.
-    fn step(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
-        let Some(run) = &mut self.processors[at].run else { return };
-        let action = run.next();
-        if action == Action::Reap {
-            self.nic.write_back(0, now_ns - now_ns % self.setup.completion_gap_ns.max(1));
-        }
-        let counters = self.queue.counters();
-        let count = || [counters.packets.get(), counters.sent.get(), counters.doorbells.get()];
-        let before = count();
-        let goes_on = run.step_bulk(now_ns);
-        let [packets, sent, doorbells] = std::array::from_fn(|n| count()[n] - before[n]);
-        let costs = &self.setup.costs;
-        let work_ns = packets * (costs.pull_ns + costs.driver_ns) + sent * costs.reclaim_ns;
-        let processor = &mut self.processors[at];
-        processor.done.drained += packets;
-        processor.done.dequeue_ns += work_ns;
-        processor.run_packets += packets;
-        if !goes_on {
-            processor.run = None;
-        }
-        if !goes_on || action == Action::HandOver {
-            self.longest_run = self.longest_run.max(std::mem::take(&mut processor.run_packets));
-        }
-        let step = if doorbells > 0 { Step::Driven } else { Step::Owned };
-        self.work(at, now_ns, work_ns, step, agenda);
-    }
-
-    /// Looks whether another processor has taken the offered queue. If none does, takes it back.
-    fn stand_by(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
-        let Some(run) = &mut self.processors[at].run else { return };
-        if !run.step_bulk(now_ns) {
-            self.processors[at].run = None;
-        }
-        self.work(at, now_ns, self.setup.costs.look_ns, Step::Owned, agenda);
-    }
-
-    /// Does one round of the dedicated owner.
-    fn serve(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
-        let Some(server) = &mut self.server else { return };
-        self.nic.write_back(0, now_ns);
-        let counters = self.queue.counters();
-        let (sent, rung) = (counters.sent.get(), counters.doorbells.get());
-        let packets = u64::from(server.poll());
-        let (sent, rung) = (counters.sent.get() - sent, counters.doorbells.get() - rung);
-        (0..rung).for_each(|_| self.depart(at, now_ns));
-        let costs = &self.setup.costs;
-        let packet_ns = packets * (costs.pull_ns + costs.driver_ns) + sent * costs.reclaim_ns;
-        let work_ns = packet_ns + rung * costs.doorbell_drain_ns;
-        if self.setup.time.is_over(now_ns) && self.queue.counters().gone() == self.entered {
-            self.server = None;
-            return;
-        }
-        // Looks in vain until the next completion are one step.
-        let next_ns = self.nic.next_write_back_ns(0).filter(|_| packets + sent == 0).unwrap_or(0);
-        let idle_ns = next_ns.saturating_sub(now_ns).min(costs.again_ns);
-        agenda.set(at, now_ns + work_ns.max(costs.look_ns).max(idle_ns).max(1));
+    /// Returns what the queue's clock shows.
+    fn clock_ns(&self, now_ns: u64) -> u64 {
+        now_ns - self.setup.threads.map_or(0, |threads| now_ns % threads.clock_ns.max(1))
     }
 
     /// Sends the frames of a doorbell, rung by processor `at`.
@@ -336,12 +311,6 @@ impl<'q> Path<'q> {
                 processor.done.for_others += u64::from(!is_own);
             }
         }
-    }
-
-    fn ring(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
-        self.depart(at, now_ns);
-        self.processors[at].done.dequeue_ns += self.setup.costs.doorbell_drain_ns;
-        self.work(at, now_ns, self.setup.costs.doorbell_drain_ns, Step::Owned, agenda);
     }
 
     /// Checks conservation, order and the ledger after draining.
@@ -379,9 +348,19 @@ impl<'q> Path<'q> {
 
 impl World for Path<'_> {
     fn act(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        self.do_step(at, now_ns, agenda);
+        if self.setup.threads.is_some() {
+            self.wake_up(now_ns, agenda);
+        }
+    }
+}
+
+impl Path<'_> {
+    fn do_step(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         if at >= self.processors.len() {
             return self.serve(at, now_ns, agenda);
         }
+        self.processors[at].idles = false;
         match self.processors[at].step {
             Step::Made => self.made(at, now_ns, agenda),
             Step::Staged => self.claim(at, self.processors[at].bit, now_ns, agenda),
@@ -393,6 +372,7 @@ impl World for Path<'_> {
                 self.claim(at, 0, now_ns, agenda);
             }
             Step::Due => self.make(at, now_ns, agenda),
+            Step::Holds => self.next(at, now_ns, agenda),
         }
     }
 }

@@ -5,8 +5,12 @@
 //! senders, rates and limits are predictions.
 
 use super::{Folder, Machine, Scenario, host, model};
-use crate::experiment::LabError;
-use std::time::Duration;
+use crate::experiment::{LabError, host as host_threads};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+use wharf_core::host::{Clock, PollerWait};
+use wharf_devices::host::{ExactClock, HostWait};
 
 /// Packets of a burst where many share a call.
 const BURST: u64 = 32;
@@ -32,34 +36,40 @@ pub struct Calibration {
     pub limit_bytes: Option<[u64; 2]>,
 }
 
-/// A setting: senders, packets of a burst, and true over a wire.
+/// A setting: senders, packets of a burst, true over a wire, and true beside a dedicated owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Point {
     senders: u64,
     burst: u64,
     wire: bool,
+    dedicated: bool,
 }
 
-const ALONE: Point = Point { senders: 1, burst: 1, wire: false };
+const ALONE: Point = Point { senders: 1, burst: 1, wire: false, dedicated: false };
 const ALONE_BURSTS: Point = Point { burst: BURST, ..ALONE };
 const TWO: Point = Point { senders: 2, ..ALONE };
 const TWO_BURSTS: Point = Point { senders: 2, ..ALONE_BURSTS };
+const SERVED: Point = Point { dedicated: true, ..ALONE };
 const WIRE: Point = Point { wire: true, ..ALONE_BURSTS };
 const TWO_WIRE: Point = Point { wire: true, ..TWO_BURSTS };
 /// A wire so slow that its senders wait, and only its poller looks at completions.
 const SLOW: &str =
     "settle = \"100ms\"\nmeasure = \"300ms\"\n[link]\nrate = \"100mbit\"\n[[sender]]\nbytes = 1514\n";
 const SLOW_ROUND: Duration = Duration::from_secs(1);
-/// The longest time between two looks, and the halvings that find it.
-const LATE_NS_MAX: u64 = 8_000_000;
-const HALVINGS: u32 = 16;
+/// Lines that go from a sender to a dedicated owner for a burst.
+const LANE_LINES: u64 = 3;
+/// Pauses, sleeps and wake-ups measured by themselves, and the length of such a sleep.
+const PAUSES: u64 = 10_000;
+const REPEATS: usize = 501;
+const SLEEP: Duration = Duration::from_micros(20);
 
 impl Point {
     fn scenario(self, machine: Machine) -> Result<Scenario, LabError> {
-        let Self { senders, burst, wire } = self;
+        let Self { senders, burst, wire, dedicated } = self;
         let link = if wire { "[link]\nrate = \"1tbit\"\n" } else { "" };
+        let queue = if dedicated { "[queue]\nowner = \"dedicated\"\n" } else { "" };
         let text = format!(
-            "settle = \"200us\"\nmeasure = \"2ms\"\n{link}[[sender]]\ncount = {senders}\nburst = {burst}\n"
+            "settle = \"200us\"\nmeasure = \"2ms\"\n{link}{queue}[[sender]]\ncount = {senders}\nburst = {burst}\n"
         );
         let scenario = Scenario::parse("calibration", &text, &Folder("".into()))?;
         Ok(Scenario { machine, ..scenario })
@@ -67,7 +77,8 @@ impl Point {
 
     fn name(self) -> String {
         let device = if self.wire { "wire" } else { "null" };
-        format!("{device}, {} sender(s), bursts of {}", self.senders, self.burst)
+        let owner = if self.dedicated { ", dedicated owner" } else { "" };
+        format!("{device}, {} sender(s), bursts of {}{owner}", self.senders, self.burst)
     }
 
     /// Measures the rate, in packets a second.
@@ -99,7 +110,7 @@ const PS: u64 = 1_000_000_000_000;
 pub fn calibrate(wire: bool, goes_on: &mut dyn FnMut() -> bool) -> Result<Calibration, LabError> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let points: &[Point] =
-        if cpus > 1 { &[ALONE, ALONE_BURSTS, TWO, TWO_BURSTS] } else { &[ALONE, ALONE_BURSTS] };
+        if cpus > 1 { &[ALONE, ALONE_BURSTS, TWO, TWO_BURSTS, SERVED] } else { &[ALONE, ALONE_BURSTS] };
     let wires: &[Point] = match (wire, cpus) {
         (false, _) => &[],
         (true, 1) => &[WIRE],
@@ -112,7 +123,7 @@ pub fn calibrate(wire: bool, goes_on: &mut dyn FnMut() -> bool) -> Result<Calibr
     }
     let of = |point: Point| rates.iter().find(|rate| rate.0 == point).map(|rate| PS / rate.1);
     let mut limit_bytes = None;
-    let mut machine = Machine { cpus, ..Machine::assumed()? };
+    let mut machine = by_itself(Machine { cpus, ..Machine::assumed()? })?;
     if let Some((alone, bursts)) = of(ALONE).zip(of(ALONE_BURSTS)) {
         machine = one_sender(machine, alone, bursts, goes_on)?;
     }
@@ -124,14 +135,15 @@ pub fn calibrate(wire: bool, goes_on: &mut dyn FnMut() -> bool) -> Result<Calibr
             machine = search(machine, TWO, ps, |machine| &mut machine.transfer_ns, goes_on)?;
         }
     }
+    // The frames, the lane's index, and the return ring's.
+    machine.lane_ns = LANE_LINES * machine.transfer_ns;
     if let Some(ps) = of(TWO_WIRE).or(of(WIRE)) {
         let point = if cpus > 1 { TWO_WIRE } else { WIRE };
         machine = search(machine, point, ps, |machine| &mut machine.wire_driver_ns, goes_on)?;
     }
     if let Some(ps) = of(WIRE) {
         machine = search(machine, WIRE, ps, |machine| &mut machine.wire_alone_ns, goes_on)?;
-        let (late, limits) = as_late_as_measured(machine, goes_on)?;
-        (machine, limit_bytes) = (late, Some(limits));
+        limit_bytes = Some(limits_of_slow(machine, goes_on)?);
     }
     let mut shown = Vec::new();
     for (point, rate) in rates {
@@ -166,30 +178,86 @@ fn one_sender(
     Ok(machine)
 }
 
-/// Returns the machine with the time between two looks with which the model learns the byte limit that this machine learns
-/// on a slow wire, and both limits: measured, modelled.
-fn as_late_as_measured(
-    machine: Machine, goes_on: &mut dyn FnMut() -> bool,
-) -> Result<(Machine, [u64; 2]), LabError> {
+/// Returns the byte limits of a slow wire: measured, modelled.
+fn limits_of_slow(machine: Machine, goes_on: &mut dyn FnMut() -> bool) -> Result<[u64; 2], LabError> {
     let scenario = Scenario::parse("calibration", SLOW, &Folder("".into()))?;
     let mut limits = Vec::new();
     for round in 0..ROUNDS {
         limits.push(host::figures(&scenario, round as u64, SLOW_ROUND, goes_on)?.limit_bytes);
     }
     limits.sort_unstable();
-    let wanted = limits[ROUNDS / 2];
-    let mut limit_of = |late_ns| {
-        let tried = Scenario { machine: Machine { late_ns, ..machine }, ..scenario.clone() };
-        Ok::<u64, LabError>(model::figures(&tried, SEED, goes_on)?.limit_bytes)
+    let modelled = model::figures(&Scenario { machine, ..scenario }, SEED, goes_on)?.limit_bytes;
+    Ok([limits[ROUNDS / 2], modelled])
+}
+
+/// Returns the machine with what is measured by itself: a pause, a look, a sleep's lateness, a wake-up.
+fn by_itself(machine: Machine) -> Result<Machine, LabError> {
+    let (pause_ns, clock_ns) = (pause_ns(), clock_ns());
+    let (late_ns, wake_ns) = (late_ns()?, wake_ns()?);
+    Ok(Machine { pause_ns, clock_ns, look_ns: pause_ns, late_ns, wake_ns, ..machine })
+}
+
+/// Returns the time of `spin_loop`, at least 1.
+fn pause_ns() -> u64 {
+    time_of(std::hint::spin_loop).max(1)
+}
+
+/// Returns the time of a read of the exact clock.
+fn clock_ns() -> u64 {
+    time_of(|| _ = std::hint::black_box(ExactClock.now_ns()))
+}
+
+/// Returns the time of `work`, the least of some means.
+fn time_of(work: impl Fn()) -> u64 {
+    let mean = |_| {
+        let began = Instant::now();
+        (0..PAUSES).for_each(|_| work());
+        began.elapsed().as_nanos() as u64 / PAUSES
     };
-    let (mut least_ns, mut most_ns) = (0, LATE_NS_MAX);
-    for _ in 0..HALVINGS {
-        let late_ns = (least_ns + most_ns) / 2;
-        let is_less = limit_of(late_ns)? < wanted;
-        (least_ns, most_ns) = if is_less { (late_ns, most_ns) } else { (least_ns, late_ns) };
+    (0..ROUNDS).map(mean).min().unwrap_or(0)
+}
+
+/// Returns the time by which a poller's sleep is too long, the median. A poller's thread has exact timers.
+fn late_ns() -> Result<u64, LabError> {
+    let mut wait = HostWait::new().map_err(|error| host_threads::fault("calibration", &error))?;
+    let mut late = move |_| {
+        let began = Instant::now();
+        wait.wait(SLEEP.as_nanos() as u64, &mut |_| ());
+        began.elapsed().saturating_sub(SLEEP).as_nanos() as u64
+    };
+    let measure = move || {
+        wharf_sys::timer::precise_sleeps();
+        let mut all: Vec<u64> = (0..REPEATS).map(&mut late).collect();
+        all.sort_unstable();
+        all[REPEATS / 2]
+    };
+    std::thread::scope(|scope| {
+        let thread = host_threads::start(scope, "calibration", measure)?;
+        thread.join().map_err(|_| host_threads::fault("calibration", &"a thread panicked"))
+    })
+}
+
+/// Returns the time from a wake-up until the thread that slept runs: half of a round between two threads.
+fn wake_ns() -> Result<u64, LabError> {
+    let turn = AtomicUsize::new(0);
+    let here = std::thread::current();
+    std::thread::scope(|scope| {
+        let other = host_threads::start(scope, "calibration", || take_turns(&turn, 1, &here))?;
+        let began = Instant::now();
+        take_turns(&turn, 0, other.thread());
+        Ok(began.elapsed().as_nanos() as u64 / (2 * REPEATS as u64))
+    })
+}
+
+/// Waits for each of its turns, and wakes `other` for the next one.
+fn take_turns(turn: &AtomicUsize, first: usize, other: &Thread) {
+    for at in (first..2 * REPEATS).step_by(2) {
+        while turn.load(SeqCst) != at {
+            std::thread::park();
+        }
+        turn.store(at + 1, SeqCst);
+        other.unpark();
     }
-    let modelled = limit_of(most_ns)?;
-    Ok((Machine { late_ns: most_ns, ..machine }, [wanted, modelled]))
 }
 
 /// Returns the machine with the cost for which the model comes nearest to `wanted_ps` for a packet at `point`. The time

@@ -54,7 +54,7 @@ impl Comparison {
             measured.push(figures.rows(scenario, RowKind::Measured));
         }
         let rows = predicted.iter().filter_map(|row| compared(row, &measured)).collect();
-        let device = if scenario.link.is_some() { "wire" } else { "null" };
+        let device = if scenario.link.is_some() { "line" } else { "null" };
         Ok(Self { scenario: scenario.file.clone(), seed, device, rounds, rows })
     }
 }

@@ -268,6 +268,14 @@ impl Scenario {
         self.senders.iter().flat_map(|group| std::iter::repeat_n(group, group.count))
     }
 
+    /// True if a poller runs the queue beside the senders: one whose senders pause, or wait for a line, has
+    /// work that none of them
+    /// looks at.
+    pub(super) fn is_polled(&self) -> bool {
+        let pauses = self.senders.iter().any(|group| group.arrivals != Arrivals::Saturate);
+        (pauses || self.link.is_some()) && self.owner == Owner::Senders
+    }
+
     /// Returns one histogram for each group, from those of its senders.
     pub(super) fn by_group(&self, senders: &[Histogram]) -> Vec<Histogram> {
         let mut senders = senders.iter();

@@ -1,10 +1,11 @@
-//! A scenario on this machine: a thread for each sender, over `null`, or over a wire whose far end receives.
+//! A scenario on this machine: a thread for each sender, over `null`, or over a line in this process.
 
+use super::line::Line;
 use super::model::pool_frames;
-use super::stamps::{Stamps, stamp};
-use super::{Figures, Link, Owner, Scenario, Sender as Group};
+use super::stamps::Stamps;
+use super::{Figures, Link, Owner, SPIN_NS, Scenario, Sender as Group};
 use crate::comparators::histogram::Histogram;
-use crate::experiment::host::{self, DRAIN_NS, Failed, FarEnd, StopGuard, fault};
+use crate::experiment::host::{self, DRAIN_NS, Failed, StopGuard, fault};
 use crate::experiment::{LabError, Row, RowKind};
 use crate::models::wharf_path::set_up;
 use std::sync::Arc;
@@ -18,14 +19,10 @@ use wharf_core::queue::TxQueue;
 use wharf_core::sender::Sender;
 use wharf_devices::host::{ExactClock, HostClock, HostPark, PollerThread};
 use wharf_devices::null::Null;
-use wharf_devices::wire::WireSpec;
-use wharf_mem::Batch;
 use wharf_sim::flows::arrivals::{Arrivals, Schedule};
 
 /// Distance of frames in bytes.
 const FRAME_BYTES: u32 = 2048;
-/// A sender whose next packet is farther off sleeps.
-const SPIN_NS: u64 = 50_000;
 /// The longest sleep: the run may end.
 const SLEEP_MAX: Duration = Duration::from_millis(5);
 const SETTLE: Duration = Duration::from_millis(50);
@@ -44,21 +41,17 @@ pub fn measure(
 pub(super) fn figures(
     scenario: &Scenario, seed: u64, time: Duration, goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<Figures, LabError> {
-    let memory = || PagePool::builder().frame_bytes(FRAME_BYTES);
-    let pool = host::pool(memory().frames(pool_frames(scenario)))?;
-    let stamps = scenario.link.map(|_| Stamps::new(scenario));
-    let mut run = Run { scenario, pool, seed, time, stamps: stamps.as_ref(), goes_on };
-    let figures = match (scenario.link, &stamps) {
-        (Some(link), Some(stamps)) => {
-            let spec = WireSpec::default().rate(link.bits_per_second).ring(link.ring_frames);
-            let spec = spec.map_err(|error| fault(&scenario.file, &error))?;
-            let see = |pool: &PagePool, frames: &Batch| stamps.see(pool, frames);
-            FarEnd::over(memory(), spec)?.showing(&see, |device| run.over(device))
-        }
-        _ => run.over(Box::new(Null::default())),
+    let frames = pool_frames(scenario);
+    let pool = host::pool(PagePool::builder().frame_bytes(FRAME_BYTES).frames(frames))?;
+    let stamps = scenario.link.map(|_| Arc::new(Stamps::new(scenario, frames)));
+    let mut run = Run { scenario, pool, seed, time, stamps: stamps.clone(), goes_on };
+    let device: Box<dyn TxDevice> = match (scenario.link, stamps.clone()) {
+        (Some(link), Some(stamps)) => Box::new(Line::new(link.bits_per_second, link.ring_frames, stamps)),
+        _ => Box::new(Null::default()),
     };
+    let figures = run.over(device)?;
     let delays = stamps.map_or(Vec::new(), |stamps| scenario.by_group(&stamps.delays));
-    Ok(Figures { delays, ..figures? })
+    Ok(Figures { delays, ..figures })
 }
 
 /// A run.
@@ -67,14 +60,14 @@ struct Run<'a> {
     pool: PagePool,
     seed: u64,
     time: Duration,
-    /// Counts packets and their delays, if there is a far end.
-    stamps: Option<&'a Stamps>,
+    /// Counts packets and their delays, if there is a line.
+    stamps: Option<Arc<Stamps>>,
     goes_on: &'a mut dyn FnMut() -> bool,
 }
 
 impl Run<'_> {
     fn over(&mut self, device: Box<dyn TxDevice>) -> Result<Figures, LabError> {
-        let Scenario { file, policy, byte_limits, small_queues, owner, .. } = self.scenario;
+        let Scenario { file, policy, byte_limits, small_queues, .. } = self.scenario;
         let builder = TxQueue::builder(&self.pool, device, Arc::new(HostClock), Arc::new(HostPark))
             .qdisc(self.scenario.build_qdisc())
             .policy(*policy)
@@ -84,10 +77,7 @@ impl Run<'_> {
             None => builder,
         };
         let queue = builder.build().map_err(|error| fault(file, &error))?;
-        // A queue whose senders pause has work that none of them looks at.
-        let pauses = self.scenario.senders.iter().any(|group| group.arrivals != Arrivals::Saturate);
-        let polled = (pauses || self.scenario.link.is_some()) && *owner == Owner::Senders;
-        let poller = polled.then(|| PollerThread::start(&queue)).transpose();
+        let poller = self.scenario.is_polled().then(|| PollerThread::start(&queue)).transpose();
         let _poller = poller.map_err(|error| fault(file, &error))?;
         let figures = self.senders(&queue)?;
         let audit = queue.shutdown_until(HostClock.now_ns() + DRAIN_NS);
@@ -121,15 +111,13 @@ impl Run<'_> {
                 })?;
             }
             let mut threads = Vec::new();
-            let has_stamps = self.stamps.is_some();
             for (number, (sender, group)) in senders.into_iter().zip(self.scenario.each_sender()).enumerate()
             {
                 let schedule = Schedule::new(group.arrivals.clone(), group.burst, self.seed, number);
+                let stamps = self.stamps.clone();
                 let prepare = move |burst: &mut Burst| {
                     set_up(burst, number, group.band);
-                    if has_stamps {
-                        stamp(burst, number);
-                    }
+                    stamps.iter().for_each(|stamps| stamps.make(burst));
                 };
                 let failed = &failed;
                 let send = move || failed.note(send(sender, group, schedule, &prepare, &failed.stop));
@@ -165,8 +153,8 @@ impl Run<'_> {
         host::wait(self.time, stop, self.goes_on)?;
         measures(false);
         let (ns, after, calls_after) = (began.elapsed().as_nanos() as u64, counts(), calls());
-        // Without a far end, packets leave as they enter.
-        let by_sender: Vec<u64> = match self.stamps {
+        // Without a line, packets leave as they enter.
+        let by_sender: Vec<u64> = match &self.stamps {
             Some(stamps) => stamps.delays.iter().map(Histogram::count).collect(),
             None => before.iter().zip(&after).map(|(before, after)| after - before).collect(),
         };

@@ -16,6 +16,9 @@ pub struct Machine {
     pub cpus: usize,
     /// Taking a frame and making a packet.
     pub make_ns: u64,
+    /// A read of the exact clock. A file without it has 0.
+    #[serde(default)]
+    pub clock_ns: u64,
     /// Putting a packet into the sender's lane.
     pub stage_ns: u64,
     /// Taking it out of the lane and through the discipline.
@@ -37,14 +40,22 @@ pub struct Machine {
     pub hit_ns: u64,
     /// The word's transfer from another processor.
     pub transfer_ns: u64,
-    /// The time between two looks of the poller at a wire's completions, at most a sixteenth of the time that the ring
-    /// lasts. A file without it has 0.
+    /// The time by which a sleep is longer than it was to be. A file without it has 0.
     #[serde(default)]
     pub late_ns: u64,
+    /// The time from a wake-up until the thread runs. A file without it has 0.
+    #[serde(default)]
+    pub wake_ns: u64,
     /// The time until a sender that could not go on looks again.
     pub again_ns: u64,
-    /// A look of an owner that waits.
+    /// A look of an owner that waits, or of a sender.
     pub look_ns: u64,
+    /// A pause of a dedicated owner, which makes some between two rounds. A file without it has 0.
+    #[serde(default)]
+    pub pause_ns: u64,
+    /// The lines of a lane, from a sender to a dedicated owner, or back. A file without it has 0.
+    #[serde(default)]
+    pub lane_ns: u64,
     /// A time slice of threads that share a processor.
     pub slice_ns: u64,
     /// A switch between them.
@@ -90,9 +101,10 @@ impl Machine {
     }
 
     /// Returns all times, by name.
-    fn costs(&self) -> [(&'static str, u64); 18] {
+    fn costs(&self) -> [(&'static str, u64); 22] {
         [
             ("make_ns", self.make_ns),
+            ("clock_ns", self.clock_ns),
             ("stage_ns", self.stage_ns),
             ("pull_ns", self.pull_ns),
             ("remote_ns", self.remote_ns),
@@ -104,8 +116,11 @@ impl Machine {
             ("hit_ns", self.hit_ns),
             ("transfer_ns", self.transfer_ns),
             ("late_ns", self.late_ns),
+            ("wake_ns", self.wake_ns),
             ("again_ns", self.again_ns),
             ("look_ns", self.look_ns),
+            ("pause_ns", self.pause_ns),
+            ("lane_ns", self.lane_ns),
             ("slice_ns", self.slice_ns),
             ("switch_ns", self.switch_ns),
             ("tick_every_ns", self.tick_every_ns),

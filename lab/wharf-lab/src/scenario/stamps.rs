@@ -1,56 +1,50 @@
-//! Packets on this machine that arrive at the far end of a wire, and their delays: a sender writes the time into each, and the
-//! far end reads it there.
+//! Packets on this machine that have left, and their delays. A sender notes the time of making for each
+//! frame, and the line reads
+//! it: packets stay as they are.
 
 use super::Scenario;
 use crate::comparators::histogram::Histogram;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use wharf_core::host::Clock;
-use wharf_core::pool::{Burst, PagePool};
+use wharf_core::pool::Burst;
 use wharf_devices::host::ExactClock;
-use wharf_mem::Batch;
+use wharf_mem::Frame;
 
-/// The stamp lies behind the Ethernet header, which makes a packet's flow: the time, and the sender's number.
-const STAMP: std::ops::Range<usize> = ETHERNET_BYTES..ETHERNET_BYTES + TIME_BYTES + 2;
-const ETHERNET_BYTES: usize = 14;
-const TIME_BYTES: usize = 8;
-
-/// Delays of packets that arrived within the measured time, by sender.
+/// Delays of packets that left within the measured time, by sender.
 #[derive(Debug)]
 pub(super) struct Stamps {
     pub(super) measuring: AtomicBool,
     pub(super) delays: Vec<Histogram>,
+    /// The time at which the packet of each frame was made. The frame's way to the device orders the
+    /// accesses.
+    made_ns: Vec<AtomicU64>,
 }
 
 impl Stamps {
-    pub(super) fn new(scenario: &Scenario) -> Self {
+    pub(super) fn new(scenario: &Scenario, frames: u32) -> Self {
         let delays = (0..scenario.sender_count()).map(|_| Histogram::default()).collect();
-        Self { measuring: AtomicBool::new(false), delays }
+        let made_ns = (0..frames).map(|_| AtomicU64::new(0)).collect();
+        Self { measuring: AtomicBool::new(false), delays, made_ns }
     }
 
-    /// Counts the delays of packets that have arrived.
-    pub(super) fn see(&self, pool: &PagePool, frames: &Batch) {
-        if !self.measuring.load(Relaxed) {
-            return;
-        }
+    /// Notes that the packets of `burst` are made now.
+    pub(super) fn make(&self, burst: &Burst) {
         let now_ns = ExactClock.now_ns();
-        for frame in frames.frames() {
-            let stamp = pool.region().bytes(frame).ok().and_then(|bytes| bytes.get(STAMP));
-            let Some(&[t0, t1, t2, t3, t4, t5, t6, t7, low, high]) = stamp else { continue };
-            let made_ns = u64::from_le_bytes([t0, t1, t2, t3, t4, t5, t6, t7]);
-            if let Some(delays) = self.delays.get(usize::from(u16::from_le_bytes([low, high]))) {
-                delays.record(now_ns.saturating_sub(made_ns));
+        for frame in burst.frames() {
+            if let Some(made_ns) = self.made_ns.get(frame.index() as usize) {
+                made_ns.store(now_ns, Relaxed);
             }
         }
     }
-}
 
-/// Writes the time, and the sender's number, into each packet.
-pub(super) fn stamp(burst: &mut Burst, number: usize) {
-    let (now, number) = (ExactClock.now_ns().to_le_bytes(), (number as u16).to_le_bytes());
-    for bytes in burst.iter_mut() {
-        if let Some(stamp) = bytes.get_mut(STAMP) {
-            stamp[..TIME_BYTES].copy_from_slice(&now);
-            stamp[TIME_BYTES..].copy_from_slice(&number);
+    /// Counts the delay of a packet that left at `leaves_ns`. For the queue's owner.
+    pub(super) fn see(&self, frame: &Frame, leaves_ns: u64) {
+        if !self.measuring.load(Relaxed) {
+            return;
+        }
+        let made_ns = self.made_ns.get(frame.index() as usize).map_or(0, |made_ns| made_ns.load(Relaxed));
+        if let Some(delays) = self.delays.get(usize::from(frame.sender())) {
+            delays.record(leaves_ns.saturating_sub(made_ns));
         }
     }
 }

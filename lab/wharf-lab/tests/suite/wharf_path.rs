@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use wharf_core::bql::Bounds;
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
-use wharf_lab::models::wharf_path::{Costs, Outcome, SenderSetup, Setup, run};
+use wharf_lab::models::wharf_path::{Costs, Outcome, SenderSetup, Setup, Threads, run};
 use wharf_sim::engine::cache_line::LineCosts;
 use wharf_sim::engine::cpu::{Smt, Tick};
 use wharf_sim::flows::arrivals::{Arrivals, Schedule};
@@ -19,6 +19,7 @@ fn senders(count: usize, burst: usize) -> Vec<SenderSetup> {
 fn setup() -> Setup {
     let costs = Costs {
         make_ns: 100,
+        clock_ns: 20,
         stage_ns: 5,
         word: LineCosts { hit_ns: 5, transfer_ns: 60 },
         pull_ns: 10,
@@ -27,6 +28,8 @@ fn setup() -> Setup {
         reclaim_ns: 10,
         again_ns: 2000,
         look_ns: 20,
+        pause_ns: 0,
+        lane_ns: 0,
         tick: Tick { every_ns: 100_000, cost_ns: 1500 },
     };
     Setup {
@@ -42,6 +45,7 @@ fn setup() -> Setup {
         small_queues: None,
         ring_frames: 512,
         completion_gap_ns: 1,
+        threads: None,
         pool_frames: 8192,
         smt: Smt::default(),
         costs,
@@ -62,6 +66,9 @@ fn go(setup: Setup, wire_ps_per_byte: u64) -> Outcome {
 
 const POLICIES: [Policy; 4] = [Policy::UNBOUNDED, Policy::JIFFY, Policy::quota(7), Policy::QUOTA_AND_TIME];
 
+const THREADS: Threads =
+    Threads { polled: true, wake_ns: 5000, late_ns: 50_000, clock_ns: 4_000_000, spin_ns: 50_000 };
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
@@ -74,23 +81,30 @@ proptest! {
         pool_frames in prop::sample::select(vec![600u32, 8192]),
         (wire, seed) in (prop::sample::select(vec![0u64, 800, 8000]), any::<u64>()),
         (policy, dedicated) in (prop::sample::select(POLICIES.to_vec()), any::<bool>()),
+        threads in prop::sample::select(vec![None, Some(THREADS), Some(Threads { polled: false, ..THREADS })]),
     ) {
         let base = setup();
+        let polled = !dedicated && threads.is_some_and(|threads| threads.polled);
+        let threads = threads.map(|threads| Threads { polled, ..threads });
+        // Threads share processors.
+        let count = if threads.is_some() { cpus.div_ceil(2) } else { cpus };
         let setup = Setup {
-            cpus, policy, dedicated, senders: senders(cpus, burst), batching, ring_frames, pool_frames,
+            cpus: count, policy, dedicated, senders: senders(cpus, burst), batching, ring_frames, pool_frames, threads,
             time: Timing { seed, settle_ns: 200_000, measure_ns: 400_000, ..base.time }, ..base
         };
         let outcome = go(setup.clone(), wire);
-        prop_assert!(outcome.packets_in_all >= (cpus * burst) as u64, "it flows: {outcome:?}");
+        prop_assert!(outcome.packets_in_all >= (count * burst) as u64, "it flows: {outcome:?}");
         prop_assert_eq!(outcome.by_cpu.iter().map(|cpu| cpu.offered).sum::<u64>(), outcome.packets_in_all);
         let drained = outcome.by_cpu.iter().map(|cpu| cpu.drained).sum::<u64>();
-        if dedicated {
+        if polled {
+            prop_assert!(drained <= outcome.packets_in_all, "{outcome:?}");
+        } else if dedicated {
             // Bursts under way at the end, after the owner had gone.
             prop_assert!(drained <= (cpus * burst) as u64, "{outcome:?}");
         } else {
             prop_assert_eq!(drained, outcome.packets_in_all);
         }
-        if !dedicated && cpus > 1 {
+        if !dedicated && !polled && cpus > 1 {
             prop_assert!(outcome.longest_run <= u64::from(policy.quota_packets) + 64, "{:?}", outcome);
         }
         prop_assert_eq!(format!("{:?}", go(setup, wire)), format!("{outcome:?}"), "same seed, same result");

@@ -23,6 +23,32 @@ impl Clock for VirtualClock {
     }
 }
 
+/// The same clock, which shows the time of the last step of so many nanoseconds, as a system's coarse clock
+/// does.
+#[derive(Debug)]
+pub struct CoarseClock {
+    clock: Arc<VirtualClock>,
+    step_ns: u64,
+}
+
+impl CoarseClock {
+    /// Creates a clock with this step; 0 as 1.
+    pub fn new(clock: Arc<VirtualClock>, step_ns: u64) -> Self {
+        Self { clock, step_ns: step_ns.max(1) }
+    }
+}
+
+impl Clock for CoarseClock {
+    fn now_ns(&self) -> u64 {
+        let now_ns = self.clock.now_ns();
+        now_ns - now_ns % self.step_ns
+    }
+
+    fn exact_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+}
+
 /// A park that moves the clock on: for calls between two runs of a world (a queue's shutdown). A modelled
 /// processor never parks; it has no event until another actor schedules one.
 #[derive(Debug)]

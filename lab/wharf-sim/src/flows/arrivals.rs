@@ -124,6 +124,11 @@ impl Schedule {
         }
     }
 
+    /// True if there are times without packets.
+    pub fn pauses(&self) -> bool {
+        self.arrivals != Arrivals::Saturate
+    }
+
     /// Takes the burst that is due.
     pub fn take(&mut self) {
         match &self.arrivals {

@@ -81,7 +81,7 @@ impl Sender {
     #[cfg(feature = "model")]
     pub(super) fn push_admitted(&mut self, batch: &mut Batch) {
         let full = self.full_bands();
-        let count = if full == 0 { usize::MAX } else { before_full(batch, full) };
+        let count = if full == 0 { usize::MAX } else { before_full(batch, full).max(self.turn_left()) };
         let within_credit = self.within_credit(batch);
         self.push(batch, count.min(within_credit));
     }

@@ -137,7 +137,7 @@ impl Sender {
     }
 
     /// True if the need is met, in turn or not: room in the own lane is no other sender's.
-    fn has_come(&mut self, need: Need) -> bool {
+    pub(super) fn has_come(&mut self, need: Need) -> bool {
         match need {
             Need::Memory => self.cache.has_frames(),
             Need::Credit { returned_bytes } => has_reached(self.lane.returned_bytes(), returned_bytes),
@@ -214,19 +214,26 @@ impl Sender {
     /// Gives an owner at work the time to meet `need`. Returns true if it has. The next spin may take twice as long as
     /// one that succeeded, and half as long as one that failed. Full bands, which only waiting opens, teach nothing.
     pub(super) fn spin(&mut self, need: Need) -> bool {
-        if self.full_bands() != 0 {
-            return false;
-        }
-        let looks_max = if self.is_queue_fast { LOOKS_MAX } else { self.looks_max };
+        let Some(looks_max) = self.spin_looks_max() else { return false };
         let (looks, is_met) = self.spin_for(need, looks_max);
+        self.learn_from_spin(looks, is_met);
+        is_met
+    }
+
+    /// Returns the most looks of a spin that begins now; `None` while bands are full.
+    pub(super) fn spin_looks_max(&self) -> Option<u32> {
+        let looks_max = if self.is_queue_fast { LOOKS_MAX } else { self.looks_max };
+        (self.full_bands() == 0).then_some(looks_max)
+    }
+
+    pub(super) fn learn_from_spin(&mut self, looks: u32, is_met: bool) {
         let looks_max = if is_met { 2 * looks } else { self.looks_max / 2 };
         self.looks_max = looks_max.clamp(LOOKS_MIN, LOOKS_MAX);
-        is_met
     }
 
     /// Learns whether the queue is fast: since `began_ns`, when `gone` packets had left, it has needed less than a sleep's
     /// time for half a lane of packets. Then the next spins are as long as any, and end at the first room.
-    fn learn_from_sleep(&mut self, began_ns: u64, gone: u64) {
+    pub(super) fn learn_from_sleep(&mut self, began_ns: u64, gone: u64) {
         let slept_ns = self.shared.setup().clock.now_ns().saturating_sub(began_ns);
         let packets = self.shared.counters().gone().saturating_sub(gone);
         let half_lane = self.lane.capacity() as u64 / 2;

@@ -199,6 +199,7 @@ fn lanes_setup(bench: &Bench<'_>, policy: OwnerPolicy, cpus: u32) -> Result<whar
         small_queues: None,
         ring_frames: get("ring_frames")? as usize,
         completion_gap_ns: 1,
+        threads: None,
         pool_frames: get("pool_frames")? as u32,
         smt: bench.parameters.read_into()?,
         costs: lane_costs(bench.parameters, cpus)?,
@@ -218,5 +219,7 @@ fn lane_costs(parameters: &Parameters, cpus: u32) -> Result<wharf_path::Costs, L
     let settings = with_line(parameters)?.of("lane").with("doorbell_drain_ns", 0);
     let settings = settings.with("stage_ns", get("enqueue_ns")?).with("driver_ns", get("device_ns")?);
     let settings = settings.with("pull_ns", get("dequeue_ns")? + remote_ns);
+    // Threads that never sleep, and read no clock.
+    let settings = settings.with("clock_ns", 0).with("pause_ns", 0).with("lane_ns", 0);
     settings.with("reclaim_ns", get("lane_home_ns")?).read()
 }

@@ -1,11 +1,28 @@
 //! The senders of a processor, one of which runs at a time.
 
+use super::driven::Nap;
 use super::{SenderSetup, Setup};
+use std::sync::Arc;
+use wharf_core::model::Wanted;
 use wharf_core::pool::Burst;
 use wharf_core::queue::TxQueue;
-use wharf_core::sender::Sender;
+use wharf_core::sender::{Sender, Watch};
 use wharf_core::wait::Wait;
 use wharf_sim::RunError;
+
+/// How a sender waits.
+#[derive(Debug, Default)]
+pub(super) enum Hold {
+    /// It does not.
+    #[default]
+    Nothing,
+    /// It looks: so many looks are done, and so many are the most.
+    Looks { wanted: Wanted, done: u32, most: u32 },
+    /// It runs the queue, which no thread owned.
+    Runs(Wanted, u32),
+    /// It sleeps since that time, when so many packets had left.
+    Sleeps { watch: Watch, nap: Arc<Nap>, since_ns: u64, gone: u64 },
+}
 
 /// A sender with its burst.
 pub(super) struct One {
@@ -14,6 +31,8 @@ pub(super) struct One {
     pub(super) sender: Sender,
     pub(super) burst: Burst,
     pub(super) setup: SenderSetup,
+    /// How it waits for room or completions.
+    pub(super) hold: Hold,
 }
 
 /// The next work of a processor.
@@ -21,6 +40,8 @@ pub(super) struct One {
 pub(super) enum Next {
     /// A burst of so many packets.
     Burst(usize),
+    /// A wait that goes on.
+    Held,
     /// None before that time.
     Pause(u64),
 }
@@ -30,9 +51,19 @@ pub(super) struct Senders {
     /// The one that runs, and the end of its time slice.
     at: usize,
     until_ns: u64,
+    /// The time before a packet is due in which its sender spins, and keeps the processor.
+    spin_ns: u64,
 }
 
 impl One {
+    pub(super) fn sleeps(&self) -> bool {
+        matches!(self.hold, Hold::Sleeps { .. })
+    }
+
+    pub(super) fn is_woken(&self) -> bool {
+        matches!(&self.hold, Hold::Sleeps { nap, .. } if nap.is_rung())
+    }
+
     /// Fills its burst. Returns the number of packets: none if there is no frame.
     pub(super) fn fill(&mut self) -> usize {
         let filled = self
@@ -41,6 +72,26 @@ impl One {
             .unwrap_or(0);
         set_up(&mut self.burst, self.number, self.setup.band);
         filled
+    }
+
+    /// Returns its next work, or the time at which there is some.
+    fn work(&mut self, now_ns: u64, spin_ns: u64) -> Result<Next, u64> {
+        if self.sleeps() && !self.is_woken() {
+            return Err(u64::MAX);
+        }
+        if !matches!(self.hold, Hold::Nothing) {
+            return Ok(Next::Held);
+        }
+        // Sends the burst left over from the previous step first.
+        if !self.burst.is_empty() {
+            return Ok(Next::Burst(0));
+        }
+        let due_ns = self.setup.schedule.due_ns(now_ns);
+        if due_ns <= now_ns {
+            self.setup.schedule.take();
+            return Ok(Next::Burst(self.setup.burst));
+        }
+        if due_ns - now_ns < spin_ns { Ok(Next::Pause(due_ns)) } else { Err(due_ns) }
     }
 }
 
@@ -63,9 +114,10 @@ impl Senders {
         for (number, own) in setup.senders.iter().enumerate().skip(cpu).step_by(setup.cpus) {
             let sender = queue.sender(&format!("cpu{number}"))?;
             let burst = sender.burst(own.burst);
-            all.push(One { number, sender, burst, setup: own.clone() });
+            all.push(One { number, sender, burst, setup: own.clone(), hold: Hold::default() });
         }
-        Ok(Self { all, at: 0, until_ns: 0 })
+        let spin_ns = setup.threads.map_or(0, |threads| threads.spin_ns);
+        Ok(Self { all, at: 0, until_ns: 0, spin_ns })
     }
 
     /// Returns the sender that runs.
@@ -83,10 +135,25 @@ impl Senders {
         self.all.first().is_some_and(|one| one.setup.schedule.due_ns(0) == 0)
     }
 
-    /// True if a sender has a burst that is not sent yet: that one runs.
+    /// True if a sender has a burst that is not sent yet, and does not sleep: that one runs.
     pub(super) fn has_begun(&mut self) -> bool {
-        let begun = self.all.iter().position(|one| !one.burst.is_empty());
+        let goes_on = |one: &One| !one.burst.is_empty() && (!one.sleeps() || one.is_woken());
+        let begun = self.all.iter().position(goes_on);
         begun.inspect(|&at| self.at = at).is_some()
+    }
+
+    /// True if a sender that sleeps has been woken.
+    pub(super) fn is_woken(&self) -> bool {
+        self.all.iter().any(One::is_woken)
+    }
+
+    /// True if another one than the sender that runs could run.
+    pub(super) fn others_could_run(&self, now_ns: u64) -> bool {
+        let could = |(at, one): (usize, &One)| {
+            let is_due = !one.burst.is_empty() || one.setup.schedule.due_ns(now_ns) <= now_ns;
+            at != self.at && is_due && (!one.sleeps() || one.is_woken())
+        };
+        self.all.iter().enumerate().any(could)
     }
 
     /// Lets the next sender run in place of one that has to wait.
@@ -94,7 +161,8 @@ impl Senders {
         self.at = (self.at + 1) % self.all.len();
     }
 
-    /// Chooses the next sender with packets: the one that runs, within its slice. Returns the work, and the number of
+    /// Chooses the next sender with work: the one that runs, within its slice. Returns the work, and the
+    /// number of
     /// switches to it.
     pub(super) fn next(&mut self, now_ns: u64, slice_ns: u64) -> (Next, u64) {
         let before = self.at;
@@ -106,17 +174,11 @@ impl Senders {
         }
         let mut earliest_ns = u64::MAX;
         for _ in 0..self.all.len() {
-            let one = &mut self.all[self.at];
-            // Sends the burst left over from the previous step first.
-            if !one.burst.is_empty() {
-                return (Next::Burst(0), u64::from(self.at != before));
+            match self.all[self.at].work(now_ns, self.spin_ns) {
+                Ok(Next::Pause(due_ns)) => return (Next::Pause(due_ns.min(self.until_ns)), 0),
+                Ok(next) => return (next, u64::from(self.at != before)),
+                Err(due_ns) => earliest_ns = earliest_ns.min(due_ns),
             }
-            let due_ns = one.setup.schedule.due_ns(now_ns);
-            if due_ns <= now_ns {
-                one.setup.schedule.take();
-                return (Next::Burst(one.setup.burst), u64::from(self.at != before));
-            }
-            earliest_ns = earliest_ns.min(due_ns);
             self.rotate();
         }
         (Next::Pause(earliest_ns), 0)

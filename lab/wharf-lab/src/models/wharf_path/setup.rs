@@ -17,6 +17,9 @@ use wharf_sim::harness::Timing;
 pub struct Costs {
     /// Making a packet.
     pub make_ns: u64,
+    /// A read of the exact clock: one for each burst over a line, and two for one of a sender that pauses.
+    #[serde(default)]
+    pub clock_ns: u64,
     /// Putting one into the lane.
     pub stage_ns: u64,
     /// The owner word.
@@ -31,8 +34,15 @@ pub struct Costs {
     pub reclaim_ns: u64,
     /// The time until a sender that could not go on looks again.
     pub again_ns: u64,
-    /// One look of an owner that stands by.
+    /// One look of an owner that stands by, or of a sender that waits.
     pub look_ns: u64,
+    /// One of the pauses of a dedicated owner between two rounds; 0 for an owner without pauses, which
+    /// idles until a completion.
+    #[serde(default)]
+    pub pause_ns: u64,
+    /// The lines of a lane and of its return ring, from the sender to a dedicated owner, or back.
+    #[serde(default)]
+    pub lane_ns: u64,
     /// The timer.
     pub tick: Tick,
 }
@@ -48,6 +58,22 @@ pub struct SenderSetup {
     pub band: Option<u8>,
     /// The times at which it has packets.
     pub schedule: Schedule,
+}
+
+/// Threads of an operating system: a sender that waits looks for a while and then sleeps; the queue reads a
+/// coarse clock.
+#[derive(Debug, Clone, Copy)]
+pub struct Threads {
+    /// A poller runs the queue beside the senders.
+    pub polled: bool,
+    /// From a wake-up until the thread runs.
+    pub wake_ns: u64,
+    /// By how much a sleep is longer than it was to be.
+    pub late_ns: u64,
+    /// The coarse clock's step.
+    pub clock_ns: u64,
+    /// The time before a packet is due in which its sender spins.
+    pub spin_ns: u64,
 }
 
 /// The settings of a run.
@@ -80,6 +106,8 @@ pub struct Setup {
     pub completion_gap_ns: u64,
     /// Frames of the pool.
     pub pool_frames: u32,
+    /// Senders as threads; `None` for senders that never sleep, on an exact clock, without a poller.
+    pub threads: Option<Threads>,
     /// Processors that share cores.
     pub smt: Smt,
     /// Times of the steps.

@@ -116,6 +116,12 @@ impl Simple {
             *memory.at(queue.written_back) = Descriptor::done();
             queue.written_back = queue.written_back.wrapping_add(1);
         }
+        memory.due_in_ns = queue.write_backs_ns.front().map_or(0, |&at_ns| at_ns - now_ns);
+    }
+
+    /// True if frames take time on a wire.
+    pub fn has_line(&self) -> bool {
+        self.costs.wire_ps_per_byte > 0
     }
 
     /// Returns the time of the next write-back in flight, which an interrupt waits for.

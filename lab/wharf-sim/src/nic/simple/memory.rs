@@ -79,13 +79,16 @@ pub struct TxMemory {
     pub descriptors: Box<[Descriptor]>,
     /// The driver's last write to the tail register, or the one to come.
     pub tail: u32,
+    /// The time from the last write-back until the next one, for drivers that know it; 0 if none is in
+    /// flight.
+    pub due_in_ns: u64,
 }
 
 impl TxMemory {
     /// Creates a ring of `frames` descriptors, rounded up to a power of two.
     pub fn new(frames: usize) -> Arc<Mutex<Self>> {
         let descriptors = vec![Descriptor::default(); frames.max(2).next_power_of_two()];
-        Arc::new(Mutex::new(Self { descriptors: descriptors.into(), tail: 0 }))
+        Arc::new(Mutex::new(Self { descriptors: descriptors.into(), tail: 0, due_in_ns: 0 }))
     }
 
     /// Returns the descriptor of a free-running index.
@@ -107,10 +110,17 @@ pub struct Driver {
     room: usize,
     frame_bytes: u64,
     unit: LimitUnit,
+    knows_times: bool,
     closed: bool,
 }
 
 impl Driver {
+    /// Lets it know when the next frame is done, as a line in the same process does.
+    #[must_use]
+    pub fn knowing_times(self) -> Self {
+        Self { knows_times: true, ..self }
+    }
+
     /// Makes the unit of its byte limit `unit`.
     #[must_use]
     pub fn limited_by(self, unit: LimitUnit) -> Self {
@@ -129,6 +139,7 @@ impl Driver {
             room,
             frame_bytes: 0,
             unit: LimitUnit::Bytes,
+            knows_times: false,
             closed: false,
         }
     }
@@ -210,5 +221,10 @@ impl TxDevice for Driver {
 
     fn outstanding(&self) -> usize {
         self.held.len()
+    }
+
+    fn next_completion_ns(&self) -> Option<u64> {
+        let knows = self.knows_times && !self.held.is_empty();
+        knows.then(|| lock(&self.memory).due_in_ns)
     }
 }
