@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tracing::level_filters::LevelFilter;
-use tracing::{debug, error, info, warn};
-use tracing_subscriber::fmt;
+use tracing::{Metadata, debug, error, info, warn};
+use tracing_subscriber::fmt::{self, MakeWriter};
 
 /// Formats of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -42,8 +42,8 @@ pub(crate) fn start(format: LogFormat, quiet: bool, verbose: u8) {
         (false, _) => LevelFilter::DEBUG,
     };
     // If standard error is closed, there is nothing left to do. The subscriber would say so there, and panic.
-    let log = fmt().with_max_level(level).with_target(false).log_internal_errors(false);
-    let log = log.with_writer(|| Records);
+    let log = fmt::fmt().with_max_level(level).with_target(false).log_internal_errors(false);
+    let log = log.with_writer(ToStandardError);
     match format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().flatten_event(true).init(),
@@ -71,12 +71,28 @@ pub(crate) fn record(level: Level, text: &str) {
     }
 }
 
-/// Standard error, for whole records.
-struct Records;
+/// Makes writers of whole records.
+struct ToStandardError;
+
+impl<'a> MakeWriter<'a> for ToStandardError {
+    type Writer = Records;
+
+    fn make_writer(&'a self) -> Records {
+        Records { are_errors: false }
+    }
+
+    fn make_writer_for(&'a self, about: &Metadata<'_>) -> Records {
+        Records { are_errors: *about.level() == tracing::Level::ERROR }
+    }
+}
+
+struct Records {
+    are_errors: bool,
+}
 
 impl Write for Records {
     fn write(&mut self, record: &[u8]) -> io::Result<usize> {
-        stream::say(record);
+        stream::say(record, self.are_errors);
         Ok(record.len())
     }
 

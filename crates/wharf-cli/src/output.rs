@@ -146,7 +146,7 @@ fn say(level: Level, what: &str) {
     let has_color =
         level == Level::Error && AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
     let name = if has_color { "\x1b[1;31mwharf:\x1b[0m" } else { "wharf:" };
-    stream::say(format!("{name} {line}\n").as_bytes());
+    stream::say(format!("{name} {line}\n").as_bytes(), level == Level::Error);
 }
 
 /// Returns an error with its causes, without those that it names itself.

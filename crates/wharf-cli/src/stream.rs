@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 const PIECE_BYTES: usize = 4096;
 /// Bytes of notes and records that wait for a reader.
 const WAITING_BYTES: usize = 64 << 10;
+/// Bytes behind those for errors: the last one says why the run ends.
+const ERROR_BYTES: usize = 16 << 10;
 /// Time that the end of a run waits for a reader which takes nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Has the thread that was given to [`watch`] write on.
@@ -37,10 +39,10 @@ pub(crate) fn watch(wakes: UnixStream) {
 }
 
 /// Prints whole lines on standard error. A reader that is behind is waited for where no thread writes on.
-pub(crate) fn say(lines: &[u8]) {
+pub(crate) fn say(lines: &[u8], is_error: bool) {
     let mut errors = errors();
     let was_behind = errors.is_behind();
-    errors.queue(lines);
+    errors.queue(lines, WAITING_BYTES + if is_error { ERROR_BYTES } else { 0 });
     match &*wharf_mem::lock(&WAKES) {
         None => errors.finish(None),
         Some(wakes) if errors.is_behind() && !was_behind => drop((&*wakes).write(&[WRITE_ON])),
@@ -70,7 +72,7 @@ impl Stream {
     /// Prints a text and a new line as far as the reader takes it, or leaves it out if the reader is behind.
     pub(crate) fn print(&mut self, text: &str) {
         if self.is_ready() {
-            self.queue(format!("{text}\n").as_bytes());
+            self.queue(format!("{text}\n").as_bytes(), WAITING_BYTES);
         }
     }
 
@@ -82,9 +84,9 @@ impl Stream {
         is_ready
     }
 
-    /// Prints lines behind those that wait, or leaves them out if too many do.
-    fn queue(&mut self, lines: &[u8]) {
-        if self.is_behind() && self.rest.len() + lines.len() > WAITING_BYTES {
+    /// Prints lines behind those that wait, or leaves them out if that were more than `most` bytes.
+    fn queue(&mut self, lines: &[u8], most: usize) {
+        if self.is_behind() && self.rest.len() + lines.len() > most {
             self.left_out += 1;
             return;
         }
@@ -174,6 +176,19 @@ mod tests {
         stream.finish(None);
         let text = reads.join().unwrap().unwrap();
         assert!(text.ends_with(b"x\n") && !stream.is_behind() && stream.left_out() == 0);
+    }
+
+    #[test]
+    fn an_error_has_room_behind_the_notes_that_wait() {
+        static PIPE: OnceLock<(io::PipeReader, io::PipeWriter)> = OnceLock::new();
+        PIPE.set(io::pipe().unwrap()).unwrap();
+        rustix::pipe::fcntl_setpipe_size(&PIPE.get().unwrap().1, PIECE_BYTES).unwrap();
+        let mut stream = Stream::new(|| Box::new(&PIPE.get().unwrap().1));
+        let note = [b'n'; 1000];
+        (0..100).for_each(|_| stream.queue(&note, WAITING_BYTES));
+        let waiting = stream.left_out();
+        stream.queue(b"why the run ends\n", WAITING_BYTES + ERROR_BYTES);
+        assert!(waiting > 0 && stream.left_out() == waiting && stream.rest.ends_with(b"ends\n"));
     }
 
     #[test]

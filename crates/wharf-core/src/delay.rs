@@ -1,7 +1,7 @@
 //! `Delayed`: a discipline with a record of how long frames waited in it.
 //!
 //! Assumption: frames are of the pool that it was made for. Goal: a frame that waits costs one store and one load more; every
-//! [`EVERY`]th that leaves is entered in a histogram, by band. A frame that passes an empty discipline by, or is dropped, costs nothing.
+//! `EVERY`th that leaves is entered in a histogram, by band. A frame that passes an empty discipline by, or is dropped, costs nothing.
 
 use crate::delegate_qdisc;
 use crate::latency::Latency;

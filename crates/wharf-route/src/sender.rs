@@ -85,7 +85,7 @@ impl RouteSender {
     /// any fresh [`Packet`].
     ///
     /// # Errors
-    /// Those of [`Sender::packet`].
+    /// Those of [`Sender::packet`](wharf::Sender::packet).
     pub fn packet(&mut self, len_bytes: u32, wait: impl Into<Wait>) -> Result<Packet, SendError> {
         let wait = wait.into();
         let [out, ..] = &mut self.ways.outs[..] else { return Err(SendError::Closed) };
@@ -105,7 +105,8 @@ impl RouteSender {
     /// most.
     ///
     /// # Errors
-    /// Those of [`Sender::send`]; the packet is freed then, and counts as [`Reason::Full`].
+    /// Those of [`Sender::send`](wharf::Sender::send); the packet is freed then, and counts as
+    /// [`Reason::Full`].
     pub fn send(&mut self, packet: Packet, wait: impl Into<Wait>) -> Result<Fate, SendError> {
         self.ways.cells.give();
         match self.query_of(&packet) {
@@ -149,7 +150,7 @@ impl RouteSender {
     /// for `wait` at most.
     ///
     /// # Errors
-    /// Those of [`Sender::send`].
+    /// Those of [`Sender::send`](wharf::Sender::send).
     pub fn flush(&mut self, wait: impl Into<Wait>) -> Result<Flushed, SendError> {
         let wait = wait.into();
         let end = wait.end();

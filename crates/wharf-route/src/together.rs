@@ -9,6 +9,9 @@ use crate::template::Ends;
 use std::net::SocketAddr;
 use wharf::{Burst, Packet, SendError, Wait};
 
+/// Datagrams sent between two checks whether the tables have changed.
+const ROUND: usize = 64;
+
 impl RouteSender {
     /// Sends all IP packets of a burst, as [`RouteSender::send`] does each, and leaves it empty. A burst to
     /// many destinations costs less so, with a large table.
@@ -16,6 +19,7 @@ impl RouteSender {
     /// # Errors
     /// The last of those of [`RouteSender::send`]; the other packets are sent in any case.
     pub fn send_all(&mut self, packets: &mut Burst, wait: impl Into<Wait>) -> Result<(), SendError> {
+        self.forget_left();
         let (wait, mut ended) = (wait.into(), Ok(()));
         while !packets.is_empty() {
             while self.together.packets.len() < TOGETHER
@@ -42,7 +46,9 @@ impl RouteSender {
         ended
     }
 
-    /// Sends payloads as UDP datagrams, each to an address, as [`RouteSender::send_datagram`] does.
+    /// Sends payloads as UDP datagrams, each to an address, as [`RouteSender::send_datagram`] does. The
+    /// tables are checked for changes every 64 datagrams. Up to 16 datagrams wait for the iterator, which
+    /// should not block.
     ///
     /// # Errors
     /// As [`RouteSender::send_all`].
@@ -50,13 +56,18 @@ impl RouteSender {
         &mut self, datagrams: impl IntoIterator<Item = (Packet, SocketAddr)>, from: SocketAddr,
         wait: impl Into<Wait>,
     ) -> Result<(), SendError> {
+        self.forget_left();
         let (wait, mut ended, mut datagrams) = (wait.into(), Ok(()), datagrams.into_iter());
         let mut is_over = false;
         while !is_over {
             // Asked for once: a packet with known headers must not pass one to the same address without.
             let generation = self.hops.generation();
             let is_idle = self.ways.shared.waiting.is_idle();
-            while self.together.packets.len() < TOGETHER {
+            // Known headers do not gather: without this bound they would outlive a change of the tables.
+            for _ in 0..ROUND {
+                if self.together.packets.len() == TOGETHER {
+                    break;
+                }
                 let Some((payload, to)) = datagrams.next() else {
                     is_over = true;
                     break;
@@ -93,6 +104,7 @@ impl RouteSender {
     pub fn forward_all(
         &mut self, frames: &mut Burst, port: usize, wait: impl Into<Wait>,
     ) -> Result<(), SendError> {
+        self.forget_left();
         let (wait, mut ended) = (wait.into(), Ok(()));
         while !frames.is_empty() {
             self.gather_arrived(frames, port);
@@ -113,6 +125,14 @@ impl RouteSender {
             }
         }
         ended
+    }
+
+    /// Frees what a call before has left, whose iterator panicked.
+    fn forget_left(&mut self) {
+        if !self.together.packets.is_empty() {
+            self.ways.cells.lose(Reason::Full, self.together.packets.len());
+            self.together = Together::default();
+        }
     }
 
     /// Gathers the frames that are whole, and whether their sources are addresses of this host.

@@ -7,7 +7,7 @@ use crate::watch::running::Running;
 use std::fs;
 use wharf_devices::interfaces::HostInterface;
 use wharf_devices::registry::Registry;
-use wharf_devices::spec::{Kind, Place};
+use wharf_devices::spec::Place;
 use wharf_sys::usage;
 
 /// Bounds of the histogram of delays, in microseconds.
@@ -210,11 +210,15 @@ impl Writer {
 fn is_link_up(end: &str) -> Option<bool> {
     let (kind, rest) = end.split_once(':')?;
     let name = rest.split(',').next().unwrap_or_default();
+    let all = Registry::default();
+    let place = all.kinds().iter().find(|known| known.name == kind).map(|known| &known.place);
+    let is_of_interface = place.map(|place| matches!(place, Place::Interface(_)));
+    if is_of_interface == Some(false) {
+        return None;
+    }
     let found = HostInterface::find(name).map(|interface| interface.has_carrier);
-    let is_interface = |known: &&Kind| known.name == kind && matches!(known.place, Place::Interface(_));
     // A name with escapes is not that of the interface.
-    let is_of_interface = || !name.contains('\\') && Registry::default().kinds().iter().any(is_interface);
-    found.or_else(|| is_of_interface().then_some(false))
+    found.or_else(|| (is_of_interface.is_some() && !name.contains('\\')).then_some(false))
 }
 
 #[cfg(test)]
@@ -227,5 +231,6 @@ mod tests {
         let [packet, xdp, tap, others @ ..] = ends.map(is_link_up);
         assert_eq!(([packet, xdp, tap], others), ([Some(false); 3], [None; 2]));
         assert!(is_link_up("packet:lo").is_some());
+        assert_eq!(is_link_up("vhost-user:lo"), None, "a socket that is named as an interface");
     }
 }

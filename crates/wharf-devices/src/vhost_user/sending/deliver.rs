@@ -30,7 +30,7 @@ pub(super) struct Buffers<'a, R> {
     pub(super) memory: &'a Memory,
     pub(super) agreed: Agreed,
     pub(super) chain: &'a mut Chain,
-    /// For buffers that are popped together.
+    /// For buffers that are popped together; none once one was too short in this turn.
     pub(super) ahead: &'a mut [Chain],
     /// Descriptors that may still be followed in this turn.
     pub(super) left: u32,
@@ -269,6 +269,8 @@ pub(super) fn deliver_plain(
         let bytes = bytes.filter(|bytes| header_bytes + bytes.len() <= chain.writable_bytes() as usize);
         let Some((bytes, window)) = bytes.zip(chain.only_writable(memory)) else {
             chains[at..].iter().rev().for_each(|chain| ring.undo_pop(chain.token()));
+            // The frames behind it are most likely as long: they are not popped for in vain.
+            *ahead = &mut [];
             return at;
         };
         put_header(&window, &header, header_bytes);

@@ -126,7 +126,10 @@ impl Arrivals {
                 Ok((mut read, to)) => {
                     let count = if read.has_priority { 1 } else { run_of(burst, head) };
                     if read.has_priority {
-                        burst.iter_mut().take(1).for_each(|frame| read.complete_tag(frame));
+                        burst
+                            .packets_mut()
+                            .take(1)
+                            .for_each(|mut packet| read.complete_tag(packet.head_mut()));
                     }
                     match to {
                         Some(to) => self.send_to(usize::from(to), &read, burst, count),

@@ -118,8 +118,7 @@ impl Rig {
         let all = self.receivers.iter_mut().zip(&self.far).map(|(receiver, port)| {
             let (mut burst, mut all) = (port.burst(64), Vec::new());
             while receiver.recv(&mut burst, Wait::Never).unwrap() > 0 {
-                all.extend(burst.iter().map(Frame::read));
-                burst.clear();
+                all.extend(std::iter::from_fn(|| burst.pop()).map(|packet| Frame::read(packet.head())));
             }
             all
         });
@@ -342,6 +341,20 @@ fn a_priority_stays_in_the_tag_of_another_vlan() {
     let tagged = Frame { tag: Some(priority | 10), ..frame };
     let plain = Frame { tag: None, ..frame };
     assert_eq!(rig.arrived(), [vec![], vec![tagged], vec![tagged], vec![plain]]);
+    rig.end();
+}
+
+#[test]
+fn a_priority_stays_in_a_frame_of_several_buffers() {
+    let mut rig = Rig::new(&[Vlans::One(10), Vlans::These(vec![10]), Vlans::One(10)], &settings());
+    let frame = Frame { to: ALL, from: mac(0), tag: Some(5 << 13), number: 0 };
+    let [mut packet, behind] = [64, 1500].map(|bytes| rig.senders[0].packet(bytes, Wait::Never).unwrap());
+    packet.bytes_mut().copy_from_slice(&frame.bytes());
+    assert!(packet.append(behind).is_ok() && packet.is_chain());
+    assert_eq!(rig.senders[0].send_packet(packet, MS).unwrap().dropped, 0);
+    rig.sent += 1;
+    let ways = [vec![], vec![Frame { tag: Some(5 << 13 | 10), ..frame }], vec![Frame { tag: None, ..frame }]];
+    assert_eq!(rig.arrived(), ways);
     rig.end();
 }
 
