@@ -122,8 +122,8 @@ def long_sentences(path):
     """Yields (line, fault) of each sentence, or part of one up to a colon, that has too many words. Tables, headings and blocks have none."""
     prose, begin, is_block = [], 1, False
     for number, line in enumerate(open(path, encoding="utf-8").read().split("\n") + [""], 1):
-        is_block ^= line.startswith("```")
-        is_prose = line and not is_block and not line.startswith(("```", "|", "#", "<"))
+        is_block ^= line.lstrip().startswith("```")
+        is_prose = line and not is_block and not line.lstrip().startswith(("```", "|", "#", "<"))
         if not is_prose or re.match(r" *(-|\d+\.) ", line):
             text = re.sub(r"`[^`]*`|\]\([^)]*\)", "X", " ".join(prose))
             for sentence in re.split(r"(?<=[.!?:;]) ", text):
