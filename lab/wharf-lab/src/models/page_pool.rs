@@ -4,6 +4,7 @@
 //! backlog of the application's processor, which reads and frees it. The pool is the real one, with a real
 //! policy ([`PageCache`](crate::comparators::page_policy::PageCache)) driven step by step. Modelled are the time of each
 //! step, and the waiting for the lock of a place. Only processors, windows and locks limit the rate.
+//! If there is a wire, it limits the rate too: then channels send, and applications handle completions.
 //!
 //! `processor` has the steps of a processor and the locks, `outcome` the counts and checks.
 
@@ -72,6 +73,8 @@ pub struct Setup {
     pub window_packets: u32,
     /// Packets of one stream that come one after the other.
     pub burst_packets: u32,
+    /// Rate of a wire between channels and applications, which packets pass one after the other; 0 for none.
+    pub wire_bits_per_s: u64,
     /// Times of the steps.
     pub costs: Costs,
     /// Seed and times; the times of receiving and reading vary.
@@ -110,6 +113,8 @@ struct Machine {
     places: Places,
     /// Packets of each stream between channel and freeing.
     inside: Vec<u32>,
+    /// The time at which the wire is free, in picoseconds.
+    wire_free_ps: u128,
     witness: ConservationChecker,
     /// True for each frame that is out, by index.
     out: Vec<bool>,
@@ -151,6 +156,7 @@ impl Machine {
             processors: (0..setup.cpus()).map(processor).collect::<Result<_, RunError>>()?,
             places: Places::new(setup.cpus(), setup.costs),
             inside: vec![0; setup.streams],
+            wire_free_ps: 0,
             witness: ConservationChecker::new(setup.streams, frames, setup.time.window()),
             out: vec![false; frames as usize],
             doubled: None,

@@ -13,7 +13,7 @@ struct Fit {
 
 const ONE_PROCESS: &str = "ipoib/tcp+tcp-nodelay/processes=1";
 
-const FITS: [Fit; 13] = [
+const FITS: [Fit; 14] = [
     fit("batching", "ipoib_serve_ps", 50_000, ONE_PROCESS, "bandwidth_by_batching_most"),
     fit("bulk", "doorbell_ps", 1000, "trafgen-12/bulk=off", "mpps"),
     fit("bulk", "tcp_copy_ns", 20, "tcp-24/bulk=off", "sys"),
@@ -21,6 +21,7 @@ const FITS: [Fit; 13] = [
     fit("bulk", "tcp_ack_ns", 40, "tcp-24/bulk=off", "soft"),
     fit("hol", "round_trip_ns", 1000, "10g/gso/bulk=off", "delay_least"),
     fit("pages", "depot_page_ps", 500, "allocator", "spinning"),
+    fit("pages", "send_locked_ps", 200, "send/origin", "gain_over_allocator"),
     fit("pcie", "posted_packets", 4, "xdp_tx/rx_cqe_compress=on,xdp_tx_mpwqe=off", "mpps"),
     fit("pcie", "session_ns", 150, "xdp_drop/rx_cqe_compress=on", "mpps"),
     fit("pcie", "socket_clock_khz", 50_000, "socket-1/skb_tx_mpwqe=off", "mpps"),

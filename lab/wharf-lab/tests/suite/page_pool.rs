@@ -18,6 +18,7 @@ fn setup(kind: PolicyKind) -> Setup {
         slow_ns: 100_000,
         window_packets: 40,
         burst_packets: 8,
+        wire_bits_per_s: 0,
         costs: Costs {
             lock: LockCosts { pair_ns: 14, transfer_ns: 60, per_spinner_ns: 0 },
             receive_ns: 100,
@@ -78,6 +79,15 @@ fn origin_neither_spins_nor_visits_the_depot() {
     assert!(spinning_ns < busy_ns / 50, "{outcome:?}");
     assert!(outcome.recycled * 100 >= outcome.pages[0] * 98, "{outcome:?}");
     assert!(outcome.packets_per_s() > 2 * go(&setup(PolicyKind::Allocator)).packets_per_s());
+}
+
+#[test]
+fn wire_bounds_the_rate_and_keeps_order() {
+    // 64 bytes take 88 bytes of a wire.
+    let wire_bits_per_s = 88 * 8 * 1_000_000;
+    let outcome = go(&Setup { wire_bits_per_s, ..setup(PolicyKind::Origin) });
+    assert!(outcome.packets_per_s().abs_diff(1_000_000) < 10_000, "{outcome:?}");
+    assert!(outcome.packets_per_s() * 10 < go(&setup(PolicyKind::Origin)).packets_per_s());
 }
 
 #[test]

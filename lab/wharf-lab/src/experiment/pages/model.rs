@@ -31,7 +31,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     requests(bench)
 }
 
-fn one(bench: &mut Bench<'_>, name: &str, setup: &Setup) -> Result<Outcome, LabError> {
+pub(super) fn one(bench: &mut Bench<'_>, name: &str, setup: &Setup) -> Result<Outcome, LabError> {
     let outcome = bench.model(name, |goes_on| page_pool::run(setup, goes_on))?;
     bench.packets += outcome.packets_in_all;
     Ok(outcome)
@@ -121,5 +121,6 @@ fn details(outcome: &Outcome) -> [((&'static str, &'static str), i64); 5] {
 fn setup(parameters: &Parameters, kind: PolicyKind, seed: u64) -> Result<Setup, LabError> {
     let applications = parameters.get("cpus")?.saturating_sub(parameters.get("channels")?).max(1);
     let settings = parameters.settings().with("applications", applications).with("seed", seed);
+    let settings = settings.with("wire_bits_per_s", 0);
     Ok(Setup { kind, ..settings.read()? })
 }

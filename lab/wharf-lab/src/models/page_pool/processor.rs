@@ -8,7 +8,7 @@ use wharf_mem::{Batch, Frame};
 use wharf_sim::engine::cpu::{Cpu, Mode, Tick};
 use wharf_sim::engine::lock::{HandedOver, LockKind, SpinLock};
 use wharf_sim::engine::{Agenda, Random, take_due};
-use wharf_sim::nic::simple::Departed;
+use wharf_sim::nic::simple::{Departed, wire_bytes};
 
 /// Bytes of a packet; the length matters to no step.
 const PACKET_BYTES: u32 = 64;
@@ -45,7 +45,7 @@ pub(super) struct Processor {
     stream: Option<usize>,
     burst_left: u32,
     /// An application's packets to read, and packets of slow streams that wait to be freed, with the times.
-    backlog: VecDeque<Frame>,
+    backlog: VecDeque<(u64, Frame)>,
     slow: VecDeque<(u64, Frame)>,
 }
 
@@ -153,11 +153,23 @@ impl Machine {
     fn received(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         if let Some(frame) = self.processors[at].hand.pop() {
             let to = self.setup.application_of(usize::from(frame.sender()));
-            self.processors[to].backlog.push_back(frame);
-            self.wake(to, now_ns, agenda);
+            let there_ns = self.there_ns(now_ns);
+            self.processors[to].backlog.push_back((there_ns, frame));
+            self.wake(to, there_ns, agenda);
         }
         self.processors[at].phase = Phase::Ready;
         self.receive(at, now_ns, agenda);
+    }
+
+    /// Returns when a packet that is sent now has passed the wire.
+    fn there_ns(&mut self, now_ns: u64) -> u64 {
+        let Some(each_ps) =
+            (wire_bytes(PACKET_BYTES) * 8 * 1_000_000_000_000).checked_div(self.setup.wire_bits_per_s)
+        else {
+            return now_ns;
+        };
+        self.wire_free_ps = self.wire_free_ps.max(u128::from(now_ns) * 1000) + u128::from(each_ps);
+        (self.wire_free_ps / 1000) as u64
     }
 
     fn wake(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
@@ -173,15 +185,19 @@ impl Machine {
         if let Some(frame) = take_due(&mut processor.slow, now_ns) {
             return self.free(at, frame, now_ns, agenda);
         }
-        if let Some(frame) = processor.backlog.pop_front() {
+        if let Some(frame) = take_due(&mut processor.backlog, now_ns) {
             // There is room for one, and it is empty.
             let _ = processor.hand.push(frame);
             let read_ns = self.random.around(self.setup.costs.read_ns, self.setup.time.jitter_permille);
             return self.work(at, now_ns, read_ns, Phase::Read, agenda);
         }
-        processor.idle = true;
-        if let Some(&(until_ns, _)) = processor.slow.front() {
-            agenda.set(at, until_ns);
+        processor.idle = processor.backlog.is_empty();
+        let due_ns = [&processor.slow, &processor.backlog]
+            .into_iter()
+            .filter_map(|waiting| waiting.front())
+            .map(|of| of.0);
+        if let Some(due_ns) = due_ns.min() {
+            agenda.set(at, due_ns);
         }
     }
 

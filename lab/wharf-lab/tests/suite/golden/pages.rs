@@ -24,4 +24,6 @@ fn pages_equals_golden_and_is_near_the_published() {
         row(&report, "origin", "mpps_of_allocator").value >= 1.3
             && row(&report, "origin", "spinning").value < 1.0
     );
+    let gain = row(&report, "send/origin", "gain_over_allocator");
+    assert!(gain.kind == RowKind::Fitted && (gain.value - 50.0).abs() < 1.0, "{gain:?}");
 }
