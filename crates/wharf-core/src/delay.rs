@@ -86,13 +86,6 @@ impl QueueDelay {
         delay.by_band.iter().for_each(|band| delay.all.add(band));
         delay
     }
-
-    /// Adds the times of another.
-    #[doc(hidden)]
-    pub fn add(&mut self, other: &Self) {
-        self.all.add(&other.all);
-        add_all(&mut self.by_band, &other.by_band);
-    }
 }
 
 /// `Q`, and the times that frames waited in it.

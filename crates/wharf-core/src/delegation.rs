@@ -6,11 +6,11 @@ use parts::{Device, Notify, Qdisc, RxDevice, TxDevice};
 /// Names that [`delegate!`](crate::delegate) and [`delegate_qdisc!`](crate::delegate_qdisc) expand to.
 pub mod parts {
     pub use crate::device::{
-        Completions, Device, DeviceError, Fact, ModeReason, Notify, Passes, RxDevice, Signals, Transmitted,
+        Completions, Device, DeviceError, ModeReason, Notify, Passes, RxDevice, Signals, Transmitted,
         TxDevice, TxInfo,
     };
     pub use crate::pool::Cache;
-    pub use crate::qdisc::{Backpressure, DscpBands, Limit, Qdisc, QdiscContext, Rate, WhenFull};
+    pub use crate::qdisc::{Backpressure, Limit, Qdisc, QdiscContext, Rate, WhenFull};
     pub use wharf_mem::{Batch, Frame, Region};
 }
 
@@ -42,7 +42,7 @@ macro_rules! delegate {
     (@ $to:tt name) => { $crate::delegate!(@ $to Device::name() -> String); };
     (@ $to:tt mode) => { $crate::delegate!(@ $to Device::mode() -> Option<&'static str>); };
     (@ $to:tt mode_reason) => { $crate::delegate!(@ $to Device::mode_reason() -> Option<$crate::delegation::parts::ModeReason>); };
-    (@ $to:tt facts) => { $crate::delegate!(@ $to Device::facts(see: &mut dyn FnMut($crate::delegation::parts::Fact))); };
+    (@ $to:tt facts) => { $crate::delegate!(@ $to Device::facts(see: &mut dyn FnMut(&'static str, Option<u32>, u64))); };
     (@ $to:tt set_line) => { $crate::delegate!(@ $to mut Device::set_line(is_up: bool) -> bool); };
     (@ $to:tt link) => { $crate::delegate!(@ $to mut Device::link() -> Option<Result<(), $crate::delegation::parts::DeviceError>>); };
     (@ $to:tt attach) => {
@@ -98,7 +98,7 @@ macro_rules! delegate_qdisc {
     (@ $to:tt purge) => { $crate::delegate!(@ $to mut Qdisc::purge(to: &mut $crate::delegation::parts::Batch)); };
     (@ $to:tt can_bypass) => { $crate::delegate!(@ $to Qdisc::can_bypass() -> bool); };
     (@ $to:tt uses_bands) => { $crate::delegate!(@ $to Qdisc::uses_bands() -> bool); };
-    (@ $to:tt dscp_bands) => { $crate::delegate!(@ $to Qdisc::dscp_bands() -> $crate::delegation::parts::DscpBands); };
+    (@ $to:tt dscp_bands) => { $crate::delegate!(@ $to Qdisc::dscp_bands() -> [u8; 64]); };
     (@ $to:tt drops_expired) => { $crate::delegate!(@ $to Qdisc::drops_expired() -> bool); };
     (@ $to:tt next_event_ns) => { $crate::delegate!(@ $to Qdisc::next_event_ns() -> Option<u64>); };
     (@ $to:tt visit) => { $crate::delegate!(@ $to Qdisc::visit(see: &mut dyn FnMut(&$crate::delegation::parts::Frame))); };

@@ -76,7 +76,8 @@ pub struct TxInfo {
     pub ring_frames: Option<u32>,
     /// Moment at which it gives frames back.
     pub completions: CompletionMode,
-    /// Unit of its byte queue limit.
+    /// Unit of its byte queue limit: see [`TxInfo::in_packets`].
+    #[doc(hidden)]
     pub limit_unit: LimitUnit,
     /// Buffers of one frame that it can gather; 1 for devices that take no chains.
     pub segments_max: u16,
@@ -93,6 +94,14 @@ pub struct TxInfo {
 }
 
 impl TxInfo {
+    /// Has the byte queue limit count packets, not bytes: for a ring of slots that another processor empties
+    /// at its pace.
+    #[must_use]
+    pub const fn in_packets(mut self) -> Self {
+        self.limit_unit = LimitUnit::Packets;
+        self
+    }
+
     /// Describes a device that takes any frame: chains, super-packets, and checksums to be filled in.
     #[doc(hidden)]
     pub fn of_any_frame(ring_frames: usize, completions: CompletionMode) -> Self {
@@ -196,6 +205,7 @@ pub trait Notify {
     }
 
     /// Returns the notifications since the device was opened, if it counts them.
+    #[doc(hidden)]
     fn signals(&mut self) -> Option<Signals> {
         None
     }
@@ -213,13 +223,15 @@ pub trait Device: Notify + Send {
     }
 
     /// Returns the cause that [`Device::mode`] is no better one, once it is attached. By default `None`.
+    #[doc(hidden)]
     fn mode_reason(&self) -> Option<ModeReason> {
         None
     }
 
-    /// Shows its own figures to `see`. By default it has none. A device with some may have another
-    /// [`Device::mode`] whenever its other side changes.
-    fn facts(&self, _see: &mut dyn FnMut(Fact)) {}
+    /// Shows its own figures to `see`: the name, a word of the JSON output (`pairs_in_use`); the queue pair
+    /// that it is of, `None` if it is of the device; the value. By default it has none. A device with some
+    /// may have another [`Device::mode`] whenever its other side changes.
+    fn facts(&self, _see: &mut dyn FnMut(&'static str, Option<u32>, u64)) {}
 
     /// Takes the line down for its other side, or has it up again: frames fail as `link-down` meanwhile.
     /// Returns false if the device cannot, as by default.

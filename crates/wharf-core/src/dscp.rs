@@ -24,6 +24,18 @@ const DSCPS: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DscpBands([u8; DSCPS]);
 
+impl From<[u8; DSCPS]> for DscpBands {
+    fn from(bands: [u8; DSCPS]) -> Self {
+        Self(bands)
+    }
+}
+
+impl From<DscpBands> for [u8; DSCPS] {
+    fn from(bands: DscpBands) -> Self {
+        bands.0
+    }
+}
+
 impl Default for DscpBands {
     /// EF, VA and CS5 to CS7 are in the first band, the others in the kernel's.
     fn default() -> Self {

@@ -13,6 +13,7 @@ pub struct Key {
     /// Name, before the `=`.
     pub name: &'static str,
     /// Values that it takes.
+    #[doc(hidden)]
     pub values: Values,
     /// Default, as a user would write it; `none` or the like where leaving the key out has a meaning of its own.
     pub default: &'static str,
@@ -185,6 +186,7 @@ impl Options {
     ///
     /// # Errors
     /// [`OptionError`] for an unknown key, one given twice, or a value that its key does not take.
+    #[doc(hidden)]
     pub fn parse<'a>(
         subject: &str, parts: impl IntoIterator<Item = &'a str>, tables: &[&'static [Key]],
     ) -> Result<Self, OptionError> {
@@ -258,6 +260,7 @@ impl Options {
     }
 
     /// Returns the bands given for `key`.
+    #[doc(hidden)]
     pub fn dscp_bands(&self, key: &str) -> Option<DscpBands> {
         match self.find(key)?.value {
             Value::DscpBands(bands) => Some(bands),

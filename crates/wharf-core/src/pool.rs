@@ -55,7 +55,6 @@ pub use packet_mut::PacketMut;
 pub(crate) use peer_queues::{Inside, PeerQueue, PeerQueues};
 pub(crate) use reservation::{QuotaKind, Reservation};
 pub(crate) use returns::Returns;
-pub use segments::Segments;
 #[doc(no_inline)]
 pub use wharf_packet::NoRoom;
 

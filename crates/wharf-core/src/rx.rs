@@ -146,6 +146,7 @@ impl RxQueue {
 
     /// Returns the cause that the mode is no better one: see
     /// [`Device::mode_reason`](crate::device::Device::mode_reason).
+    #[doc(hidden)]
     pub fn device_mode_reason(&self) -> Option<&ModeReason> {
         self.shared.device.mode_reason.as_ref()
     }

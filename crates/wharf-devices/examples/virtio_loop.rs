@@ -118,9 +118,9 @@ impl Loop {
     /// True once the peer has enabled all queue pairs.
     fn has_all_pairs(&self) -> bool {
         let (mut pairs, mut in_use) = (0, 0);
-        self.device.facts(&mut |fact| match fact.name {
-            "pairs" => pairs = fact.value,
-            "pairs_in_use" => in_use = fact.value,
+        self.device.facts(&mut |name, _, value| match name {
+            "pairs" => pairs = value,
+            "pairs_in_use" => in_use = value,
             _ => {}
         });
         in_use == pairs

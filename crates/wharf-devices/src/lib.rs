@@ -32,7 +32,7 @@ pub mod null;
 /// Opens devices by specification.
 pub mod open {
     pub use crate::registry::{open, open_queues};
-    pub use crate::spec::{Direction, Opened, Queues};
+    pub use crate::spec::{Direction, Opened, Opening};
 }
 #[cfg(feature = "packet")]
 pub mod packet;

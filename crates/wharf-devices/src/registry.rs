@@ -6,7 +6,7 @@
 use crate::BUILT_IN;
 use crate::interfaces::HostInterface;
 use crate::reasons::{self, Reason};
-use crate::spec::{DeviceSpec, Direction, Kind, Opened, Queues};
+use crate::spec::{DeviceSpec, Direction, Kind, Opened, Opening};
 use wharf_core::device::DeviceError;
 use wharf_core::options::{OptionError, did_you_mean};
 
@@ -51,6 +51,7 @@ impl Registry {
     }
 
     /// Returns the table of reasons by which frames are counted, with the words of its kinds.
+    #[doc(hidden)]
     pub fn reasons(&self) -> Vec<Reason> {
         reasons::with(self.kinds.iter().map(|kind| (kind.name, kind.reasons)))
     }
@@ -85,7 +86,7 @@ impl Registry {
     /// [`DeviceError::Refused`] for a specification that cannot be, saying what can, and what the device
     /// itself meets as it opens.
     pub fn open(&self, text: &str, direction: Direction) -> Result<Opened, DeviceError> {
-        let one = self.parse_for(text, direction)?.open(direction, Queues::default())?.pop();
+        let one = self.parse_for(text, direction)?.open(direction)?.pop();
         one.ok_or_else(|| DeviceError::Unsupported { device: text.into(), what: "no queue".into() })
     }
 
@@ -143,6 +144,6 @@ pub fn open(spec: &str, direction: Direction) -> Result<Opened, DeviceError> {
 ///
 /// # Errors
 /// Those of [`open`].
-pub fn open_queues(spec: &str, direction: Direction, queues: Queues) -> Result<Vec<Opened>, DeviceError> {
-    Registry::default().parse_for(spec, direction)?.open(direction, queues)
+pub fn open_queues(spec: &str, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
+    Registry::default().parse_for(spec, opening.direction)?.open(opening)
 }

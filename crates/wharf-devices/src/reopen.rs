@@ -18,7 +18,7 @@ mod thread;
 
 pub use reopened::Reopened;
 
-use crate::spec::{DeviceSpec, Direction, Opened, Place, Queues};
+use crate::spec::{DeviceSpec, Opened, Opening, Place};
 use state::State;
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -68,8 +68,7 @@ type Observer = Arc<dyn Fn(&Change<'_>) + Send + Sync>;
 /// State that the sides of one specification share.
 pub struct Reopener {
     spec: DeviceSpec,
-    direction: Direction,
-    queues: Queues,
+    opening: Opening,
     on_gone: OnGone,
     /// Number of times that the sides were asked to close their device.
     asked: AtomicU64,
@@ -92,14 +91,14 @@ impl std::fmt::Debug for Reopener {
 }
 
 impl Reopener {
-    /// Puts a wrapper around each device of `opened`, which `spec` has opened for `direction` with `queues`. With
+    /// Puts a wrapper around each device of `opened`, which `spec` has opened by `opening`. With
     /// [`OnGone::Fail`] the loss of a device is an error as without it, and [`Reopener::reset`] alone opens it again. Returns `None`,
     /// and leaves them as they are, if the kind of device has no place that could come back: a file would be begun anew.
     ///
     /// # Errors
     /// The system is out of descriptors, or gives no thread.
     pub fn around(
-        spec: &DeviceSpec, direction: Direction, queues: Queues, on_gone: OnGone, opened: &mut Vec<Opened>,
+        spec: &DeviceSpec, opening: Opening, on_gone: OnGone, opened: &mut Vec<Opened>,
     ) -> std::io::Result<Option<Arc<Self>>> {
         if matches!(spec.kind().place, Place::Nowhere | Place::File(_)) {
             return Ok(None);
@@ -107,8 +106,7 @@ impl Reopener {
         let reopener = Arc::new(Self {
             // Peers know the port that the kernel has chosen.
             spec: opened.first().map_or_else(|| spec.clone(), |one| spec.with_port_of(&one.device.name())),
-            direction,
-            queues,
+            opening,
             on_gone,
             asked: AtomicU64::new(0),
             state: Mutex::default(),

@@ -9,7 +9,7 @@ pub(crate) mod words;
 
 pub use doctor::{Doctor, Effect};
 pub use opened::{Opened, Opening};
-pub use words::{Can, Direction, Place, QueueLayout, Queues};
+pub use words::{Can, Direction, Place, QueueLayout};
 
 use crate::host_loss::HostLoss;
 use crate::reasons::Counted;
@@ -38,8 +38,10 @@ pub struct Kind {
     /// Requirements, in words.
     pub needs: &'static str,
     /// Requirements that can be checked without opening it.
+    #[doc(hidden)]
     pub requirements: &'static [Requirement],
-    /// The place that follows the colon.
+    /// The place that follows the colon: see [`Kind::file`].
+    #[doc(hidden)]
     pub place: Place,
     /// Keys in every direction.
     pub keys: &'static [Key],
@@ -47,9 +49,11 @@ pub struct Kind {
     pub tx_keys: &'static [Key],
     /// Further keys of one that receives.
     pub rx_keys: &'static [Key],
-    /// Layout of its queues.
+    /// Layout of its queues: see [`Kind::device_per_queue`].
+    #[doc(hidden)]
     pub queues: QueueLayout,
-    /// Its abilities.
+    /// Its abilities: see [`Kind::both_ways`].
+    #[doc(hidden)]
     pub can: Can,
     /// Checks the texts among its options, without opening it.
     pub check: fn(&DeviceSpec) -> Result<(), DeviceError>,
@@ -64,10 +68,13 @@ pub struct Kind {
     /// The time for which opening one may last, and the reason, in words.
     pub waits: &'static str,
     /// Returns the arrivals that this host loses to the device while it is open in a direction, if it does.
+    #[doc(hidden)]
     pub host_loss: fn(&DeviceSpec, Direction) -> Option<HostLoss>,
     /// Its part in a diagnosis.
+    #[doc(hidden)]
     pub doctor: Doctor,
     /// The words by which it counts frames, besides those that the table of `reasons` has for it.
+    #[doc(hidden)]
     pub reasons: &'static [Counted],
 }
 
@@ -102,6 +109,70 @@ impl Kind {
             doctor: Doctor::NONE,
             reasons: &[],
         }
+    }
+
+    /// Has it receive only.
+    #[must_use]
+    pub const fn receive_only(mut self) -> Self {
+        self.can = Can { send: false, both: false, receive: true, ..self.can };
+        self
+    }
+
+    /// Has it send, receive, and do both at once.
+    #[must_use]
+    pub const fn both_ways(mut self) -> Self {
+        self.can = Can { send: true, receive: true, both: true, ..self.can };
+        self
+    }
+
+    /// Says that one gives its other end to this process, by [`Opened::with_far_end`]. What it sends leads out
+    /// of it nowhere.
+    #[must_use]
+    pub const fn far_end(mut self) -> Self {
+        self.can = Can { far_end: true, stays_inside: true, ..self.can };
+        self
+    }
+
+    /// Has the path of a file follow the colon, which usage lines call `usage`.
+    #[must_use]
+    pub const fn file(mut self, usage: &'static str) -> Self {
+        self.place = Place::File(usage);
+        self
+    }
+
+    /// Has the name of a network interface follow the colon.
+    #[must_use]
+    pub const fn interface(mut self, usage: &'static str) -> Self {
+        self.place = Place::Interface(usage);
+        self
+    }
+
+    /// Has the path of a Unix socket follow the colon.
+    #[must_use]
+    pub const fn socket(mut self, usage: &'static str) -> Self {
+        self.place = Place::Socket(usage);
+        self
+    }
+
+    /// Has a network address follow the colon.
+    #[must_use]
+    pub const fn address(mut self, usage: &'static str) -> Self {
+        self.place = Place::Address(usage);
+        self
+    }
+
+    /// Has its queues be devices of their own: it opens as many as [`Opening::queues`] asks for.
+    #[must_use]
+    pub const fn device_per_queue(mut self) -> Self {
+        self.queues = QueueLayout::Devices;
+        self
+    }
+
+    /// Has its queues be pairs inside one device: see [`DeviceSpec::pairs`].
+    #[must_use]
+    pub const fn queue_pairs(mut self) -> Self {
+        self.queues = QueueLayout::Pairs;
+        self
     }
 
     /// Checks that each name of a key has one meaning: a specification is read before its direction is known.
@@ -210,9 +281,9 @@ impl DeviceSpec {
     }
 
     /// Returns the number of devices that [`DeviceSpec::open`] gives for `queues`.
-    pub fn devices(&self, queues: Queues) -> usize {
+    pub fn devices(&self, queues: u32) -> usize {
         match self.kind.queues {
-            QueueLayout::Devices => queues.count.max(1) as usize,
+            QueueLayout::Devices => queues.max(1) as usize,
             QueueLayout::One | QueueLayout::Pairs => 1,
         }
     }
@@ -241,9 +312,10 @@ impl DeviceSpec {
     ///
     /// # Errors
     /// Those of [`DeviceSpec::check`], and those of the device as it opens.
-    pub fn open(&self, direction: Direction, queues: Queues) -> Result<Vec<Opened>, DeviceError> {
-        self.check(direction)?;
-        (self.kind.open)(self, Opening { direction, queues })
+    pub fn open(&self, opening: impl Into<Opening>) -> Result<Vec<Opened>, DeviceError> {
+        let opening = opening.into();
+        self.check(opening.direction)?;
+        (self.kind.open)(self, opening)
     }
 
     /// Returns the number given for `key` where `T` holds it: bounds are in the key's table.
@@ -268,8 +340,8 @@ impl DeviceSpec {
     ///
     /// # Errors
     /// [`DeviceError::Refused`] for more than `most`.
-    pub fn pairs(&self, queues: Queues, most: u16) -> Result<u16, DeviceError> {
-        let wanted = self.options.number("queues").unwrap_or(queues.count.into());
+    pub fn pairs(&self, queues: u32, most: u16) -> Result<u16, DeviceError> {
+        let wanted = self.options.number("queues").unwrap_or(queues.into());
         match u16::try_from(wanted) {
             Ok(pairs) if (1..=most).contains(&pairs) => Ok(pairs),
             _ => Err(self.fault(format!("queues: {wanted} cannot be: 1 to {most}"))),

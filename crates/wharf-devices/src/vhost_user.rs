@@ -45,8 +45,8 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wharf_core::device::{
-    CompletionMode, Completions, Device, DeviceError, Fact, LimitUnit, Notify, RxDevice, Signals,
-    Transmitted, TxDevice, TxInfo,
+    CompletionMode, Completions, Device, DeviceError, LimitUnit, Notify, RxDevice, Signals, Transmitted,
+    TxDevice, TxInfo,
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
@@ -222,7 +222,7 @@ impl Device for VhostUser {
         self.link.features().map(words)
     }
 
-    fn facts(&self, see: &mut dyn FnMut(Fact)) {
+    fn facts(&self, see: &mut dyn FnMut(&'static str, Option<u32>, u64)) {
         let (link, pairs) = (&self.link, self.link.pairs());
         let of_device = [
             ("link_up", link.is_ready().into()),
@@ -231,11 +231,11 @@ impl Device for VhostUser {
             ("pairs_in_use", link.open_pairs().count_ones().into()),
         ];
         let asked = self.has_line.then(|| ("link_asked", u64::from(!link.is_down())));
-        of_device.into_iter().chain(asked).for_each(|(name, value)| see(Fact { name, pair: None, value }));
+        of_device.into_iter().chain(asked).for_each(|(name, value)| see(name, None, value));
         for (pair, Signals { interrupts, kicks }) in link.signals().enumerate() {
             let pair = Some(pair as u32);
-            see(Fact { name: "interrupts", pair, value: interrupts });
-            see(Fact { name: "kicks", pair, value: kicks });
+            let counts = [("interrupts", interrupts), ("kicks", kicks)];
+            counts.into_iter().for_each(|(name, value)| see(name, pair, value));
         }
     }
 

@@ -47,7 +47,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use wharf_core::device::{
-    Completions, Device, DeviceError, Fact, LOST, Notify, RxDevice, Signals, Transmitted, TxDevice, TxInfo,
+    Completions, Device, DeviceError, LOST, Notify, RxDevice, Signals, Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
@@ -168,7 +168,7 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
         Some(words(self.features))
     }
 
-    fn facts(&self, see: &mut dyn FnMut(Fact)) {
+    fn facts(&self, see: &mut dyn FnMut(&'static str, Option<u32>, u64)) {
         let pairs = self.endpoint.options.pairs;
         let all = [
             ("link_up", self.session.is_some().into()),
@@ -176,7 +176,7 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
             ("pairs", pairs.into()),
             ("pairs_in_use", self.session.as_ref().map_or(0, |_| pairs.into())),
         ];
-        all.into_iter().for_each(|(name, value)| see(Fact { name, pair: None, value }));
+        all.into_iter().for_each(|(name, value)| see(name, None, value));
     }
 
     /// Without a back end, the line is down if another one is waited for, and gone otherwise.

@@ -32,7 +32,6 @@ mod posting;
 mod sharers;
 mod take;
 
-pub use bytes::Chunks;
 pub use chain::Chain;
 pub use posting::Posting;
 use posting::Wishes;
@@ -43,6 +42,7 @@ use crate::meta::{Meta, Row, Times, TimesRow};
 use crate::pool_number;
 use crate::spec::{MemError, RegionSpec};
 use bytes::Layout;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wharf_sys::mapping::Mapping;
 
@@ -116,7 +116,18 @@ impl Region {
         &self.sharers
     }
 
+    /// Returns the address of the first byte, for registration with an adapter.
+    pub fn start(&self) -> NonNull<u8> {
+        self.mapping.start()
+    }
+
+    /// Returns the bytes of all buffers, for the same.
+    pub fn len_bytes(&self) -> usize {
+        self.mapping.len_bytes()
+    }
+
     /// Returns the mapping, for registration with the kernel.
+    #[doc(hidden)]
     pub fn mapping(&self) -> &Mapping {
         &self.mapping
     }
@@ -125,6 +136,7 @@ impl Region {
     ///
     /// The caller *trusts* that process to access a buffer only while a device lends it: see [`crate::region`]. A process
     /// that breaks this protocol makes access to frames undefined. Ask the user before you call it.
+    #[doc(hidden)]
     pub fn share_with_trusted_peer(&self) -> &Mapping {
         &self.mapping
     }
@@ -225,6 +237,7 @@ impl Region {
     ///
     /// # Errors
     /// [`MemError::Foreign`] for another pool's frame.
+    #[doc(hidden)]
     pub fn times(&self, frame: &Frame) -> Result<Times, MemError> {
         self.check(frame)?;
         let has_times = frame.has_meta() && self.row(frame).has_times();
@@ -235,6 +248,7 @@ impl Region {
     ///
     /// # Errors
     /// [`MemError::Foreign`] for another pool's frame.
+    #[doc(hidden)]
     pub fn set_times(&self, frame: &mut Frame, times: Times) -> Result<(), MemError> {
         self.check(frame)?;
         self.times[frame.index() as usize].set(times);

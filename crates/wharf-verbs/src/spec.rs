@@ -82,7 +82,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
     let options = VerbsOptions {
         sends: opening.direction != Direction::Receive,
         receives: opening.direction != Direction::Send,
-        pool_shared_by: opening.queues.pool_shared_by,
+        pool_shared_by: opening.pool_shared_by,
         ..options(spec)?
     };
     let device = Verbs::open(spec.place(), options)?;

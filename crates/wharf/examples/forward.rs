@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf::device::{AnyDevice, Duplex, Opened, Registry};
+use wharf::device::{AnyDevice, Opened, Registry};
 use wharf::forward::{Forward, ForwardSettings};
 use wharf::queue::{Handler, Rest};
 use wharf::{Burst, Direction, Owners, Port, PortBuilder, Sender, Wait};
@@ -83,9 +83,9 @@ fn count(frames: &Arc<AtomicU64>) -> Handler {
 }
 
 /// Returns the settings of a host at the far end of a wire.
-fn host(far_end: Option<Box<dyn Duplex>>) -> Result<PortBuilder, Error> {
-    let device = AnyDevice::Duplex(far_end.ok_or("a wire has two ends")?);
-    Ok(Port::builder_over(vec![Opened::new(device)], Direction::Both).owners(Owners::Senders))
+fn host(far_end: Option<AnyDevice>) -> Result<PortBuilder, Error> {
+    let device = Opened::new(far_end.ok_or("a wire has two ends")?);
+    Ok(Port::builder_over(vec![device], Direction::Both).owners(Owners::Senders))
 }
 
 #[cfg(test)]

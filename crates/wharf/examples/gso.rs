@@ -4,12 +4,9 @@
 //! cut nothing, so that the wrapper is there and has nothing to do; `gso cut PACKETS` cuts super-packets of 64 KiB into segments
 //! of 1514 bytes.
 
-use std::sync::Arc;
-use wharf::device::TxDevice;
-use wharf::device::{Batch, Cache, Frame, Meta};
+use wharf::device::{Batch, Cache, Frame, Meta, Opened};
 use wharf::net::gso::GSO_TCPV4;
-use wharf::queue::{HostClock, HostPark, TxQueue};
-use wharf::{PagePool, Wait};
+use wharf::{Direction, PagePool, Port, Wait};
 use wharf_core::gso::{SegmentJob, SoftwareGso};
 use wharf_devices::null::Null;
 use wharf_testkit::wrappers::Helpless;
@@ -21,8 +18,8 @@ fn main() -> Result<(), Error> {
     let number = |at: usize, otherwise: usize| arguments.get(at).map_or(Ok(otherwise), |text| text.parse());
     let (packets, burst) = (number(1, 10_000)?, number(2, 32)?);
     match arguments.first().map(String::as_str) {
-        Some("path") => send(Box::new(Null::default()), packets, burst),
-        Some("beside") => send(Box::new(Helpless::<Null>::default()), packets, burst),
+        Some("path") => send(Opened::tx(Null::default()), packets, burst),
+        Some("beside") => send(Opened::tx(Helpless::<Null>::default()), packets, burst),
         Some("cut") => cut(packets),
         _ => Err("gso path|beside|cut [PACKETS [BURST]]".into()),
     }
@@ -32,9 +29,8 @@ fn pool() -> Result<PagePool, Error> {
     Ok(PagePool::builder().frames(4096).build()?)
 }
 
-fn send(device: Box<dyn TxDevice>, packets: usize, count: usize) -> Result<(), Error> {
-    let queue = TxQueue::builder(&pool()?, device, Arc::new(HostClock), Arc::new(HostPark));
-    let mut path = queue.build_direct()?;
+fn send(device: Opened, packets: usize, count: usize) -> Result<(), Error> {
+    let mut path = Port::builder_over(vec![device], Direction::Send).pool(&pool()?).build_direct()?;
     let mut burst = path.burst(count);
     for _ in 0..packets / count.max(1) {
         path.fill(&mut burst, count, 64, Wait::Never)?;

@@ -4,8 +4,10 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use wharf::queue::{Batching, HostClock, HostPark, TxQueue};
+use wharf::queue::{HostClock, TxQueue};
 use wharf::{PagePool, Wait};
+use wharf_core::engine::Batching;
+use wharf_devices::host::HostPark;
 use wharf_devices::null::Null;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

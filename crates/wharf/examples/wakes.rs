@@ -16,9 +16,9 @@ use wharf::device::{
     CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo,
 };
 use wharf::qdisc::{Fifo, FifoLimit};
-use wharf::queue::{HostClock, HostPark, TxQueue};
+use wharf::queue::{HostClock, TxQueue};
 use wharf::{PagePool, Sender, Wait};
-use wharf_devices::host::{pin, processors};
+use wharf_devices::host::{HostPark, pin, processors};
 use wharf_devices::null::Null;
 
 const WAKES: usize = 3000;

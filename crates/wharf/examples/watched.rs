@@ -6,8 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 use wharf::Owners;
-use wharf::queue::{HostClock, HostPark, PollerThread, TxQueue};
+use wharf::queue::{HostClock, TxQueue};
 use wharf::{Direction, PagePool, Port, Sender, Wait};
+use wharf_devices::host::{HostPark, PollerThread};
 use wharf_devices::null::Null;
 
 fn send(mut sender: Sender, packets: usize, size: usize) -> Result<(), Box<dyn std::error::Error>> {

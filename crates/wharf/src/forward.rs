@@ -29,8 +29,6 @@ mod way;
 
 pub use direction::{Direction, Summary};
 pub use way::Way;
-#[doc(inline)]
-pub use wharf_core::delay::QueueDelay;
 
 use crate::open_error::OpenError;
 use crate::port::{Pollers, Port, PortBuilder};
@@ -47,7 +45,7 @@ use wharf_core::pool::{PagePool, PoolError};
 use wharf_core::qdisc::{Fifo, FifoLimit, Qdisc};
 use wharf_core::queue::QueueError;
 use wharf_devices::host::HostClock;
-use wharf_devices::spec::{self, DeviceSpec, Kind, Opened, Queues};
+use wharf_devices::spec::{self, DeviceSpec, Kind, Opened};
 
 /// Frames of memory by default: of one direction, or of both if they share it. A quarter waits for packets at each end of an AF_XDP
 /// pair. Two rings of 2048, two disciplines of 1000 and the caches come to another half. Larger disciplines get more
@@ -260,11 +258,10 @@ impl Forward {
     pub fn open(ends: impl Into<Vec<PortBuilder>>, queues: u32) -> Result<Vec<PortBuilder>, OpenError> {
         // Packets longer than a frame go through as chains: a device is asked for them as it opens.
         let ends: Vec<_> = ends.into().into_iter().map(|end| end.takes_chains(true)).collect();
-        let all = Queues { count: queues, ..Queues::default() };
         // If one end has one queue only, all queues of the other share memory, as all ports of a switch do.
-        let has_pool_each = matches!(&ends[..], [a, b] if a.queues_of(all) == b.queues_of(all));
-        let all = Queues { pool_shared_by: if has_pool_each { 1 } else { queues }, ..all };
-        ends.into_iter().map(|end| end.open_as(all)).collect()
+        let has_pool_each = matches!(&ends[..], [a, b] if a.queues_of(queues) == b.queues_of(queues));
+        let pool_shared_by = if has_pool_each { 1 } else { queues };
+        ends.into_iter().map(|end| end.open_as(queues, pool_shared_by)).collect()
     }
 
     /// Starts a forwarder between two devices, of which a queue each is opened unless some are open already: see the

@@ -72,7 +72,7 @@
 //! | memory: a pool, packets, bursts, and the holders of frames | [`PagePool`], [`Packet`], [`PacketMut`](queue::PacketMut), [`Burst`], [`Audit`](queue::Audit) |
 //! | headers: room in front of a packet, parsers, builders, checksums, segments | [`Packet::prepend`], [`Packet::segments`], [`net`] |
 //! | senders: threads, tasks of any runtime, a drop policy, several queues | [`Sender`], [`Permit`](queue::Permit), [`Canceller`](queue::Canceller), [`Spread`](queue::Spread) |
-//! | one sender that owns its path: no lane, no other thread | [`Direct`](queue::Direct) |
+//! | one sender that owns its path: no lane, no other thread | [`PortBuilder::build_direct`] |
 //! | receiving: by calls, as a task, by a handler, several by flow | [`Receiver`], [`Port::receivers`], [`Handler`](queue::Handler), [`Rest`](queue::Rest) |
 //! | several queues of a device | [`PortBuilder::build_queues`], [`Spread`](queue::Spread) |
 //! | what happens to the device: line down, up, gone, stalls, panics | [`Port::events`], [`Port::state`], [`Event`] |
@@ -82,7 +82,7 @@
 //! | what all of these count: one value that adds up, or a walk | [`Port::snapshot`], module [`metrics`] |
 //! | packets that arrive at one device and leave by another, both ways | module [`forward`] |
 //! | tests: virtual time, devices with faults, the contract of a discipline | module [`testing`] |
-//! | the parts of a port: transmit queue, pollers, clocks, ways to wait | module [`queue`] |
+//! | the parts of a port: transmit queue, memory, clocks, ways to wait | module [`queue`] |
 //!
 //! Examples that are programs, of at most 100 lines: `retransmit`, `echo` (tasks), `balance` (a load
 //! balancer), `capture` (to disk).
@@ -127,10 +127,11 @@ pub use wharf_packet as net;
 pub mod device {
     #[doc(inline)]
     pub use wharf_core::device::{
-        CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
+        AnyDevice, CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+        TxInfo,
     };
     #[doc(inline)]
-    pub use wharf_core::options::{Key, Options};
+    pub use wharf_core::options::{Key, OptionError, Options};
     #[doc(inline)]
     pub use wharf_core::pool::Cache;
     #[doc(inline)]
@@ -140,33 +141,11 @@ pub mod device {
     #[doc(inline)]
     pub use wharf_devices::spec::{DeviceSpec, Kind, Opened, Opening};
     #[doc(inline)]
-    pub use wharf_mem::{Batch, Frame, Meta, Region};
-
-    // Types of fields, of arguments and of parts of errors, which few programs name.
-    #[doc(hidden)]
-    pub use wharf_core::bql::BqlError;
-    #[doc(hidden)]
-    pub use wharf_core::device::{AnyDevice, Duplex, Fact, LimitUnit, ModeReason, Passes, Refusal, Signals};
-    #[doc(hidden)]
-    pub use wharf_core::options::{OptionError, Values};
-    #[doc(hidden)]
-    pub use wharf_devices::host_loss::HostLoss;
-    #[doc(hidden)]
-    pub use wharf_devices::reasons::{Counted, Reason};
-    #[doc(hidden)]
-    pub use wharf_devices::requirements::{Capability, Requirement};
-    #[doc(hidden)]
-    pub use wharf_devices::spec::{Can, Doctor, Effect, Place, QueueLayout, Queues};
-    #[doc(hidden)]
-    pub use wharf_mem::{Chain, MemError, Times, region::Chunks};
-    #[doc(hidden)]
-    pub use wharf_sys::mapping::Mapping;
+    pub use wharf_mem::{Batch, Frame, MemError, Meta, Region};
 }
 
 /// Queueing disciplines, and what one of your own implements.
 pub mod qdisc {
-    #[doc(hidden)]
-    pub use wharf_core::qdisc::DscpBands;
     #[doc(inline)]
     pub use wharf_core::qdisc::{
         Backpressure, Edt, EdtOptions, Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Order, Prio, Qdisc,

@@ -28,7 +28,7 @@ use metrics::{Gone, Measurements};
 pub(crate) use pollers::Pollers;
 use receiving::{Receiving, Source};
 use std::sync::{Arc, Mutex, MutexGuard};
-use wharf_core::device::Duplex;
+use wharf_core::device::AnyDevice;
 use wharf_core::monitor::Watched;
 use wharf_core::poller::{PollerCounters, Settings};
 use wharf_core::pool::{Burst, PagePool};
@@ -110,7 +110,7 @@ struct Inner {
 /// The parts that come and go.
 struct Parts {
     source: Source,
-    far_end: Option<Box<dyn Duplex>>,
+    far_end: Option<AnyDevice>,
     /// The receive side in use.
     receiving: Option<Receiving>,
     /// Receive sides that are being closed, or given back.
@@ -125,7 +125,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(source: Source, far_end: Option<Box<dyn Duplex>>) -> Self {
+    fn new(source: Source, far_end: Option<AnyDevice>) -> Self {
         let (received, device_drops) = (Snapshot::default(), Vec::new());
         let (leaving, emptying) = (Vec::new(), Vec::new());
         Self {

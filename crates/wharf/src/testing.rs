@@ -3,10 +3,7 @@
 mod fault;
 mod virtual_time;
 
-/// The type of fields of [`FaultSpec`].
-#[doc(hidden)]
-pub use fault::Chance;
-pub use fault::{Fault, FaultCounts, FaultSpec};
+pub use fault::{Chance, Fault, FaultCounts, FaultSpec};
 pub use virtual_time::Virtual;
 #[doc(inline)]
 pub use wharf_core::qdisc::contract::check as check_qdisc;

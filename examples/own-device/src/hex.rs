@@ -13,14 +13,13 @@ use std::iter::from_fn;
 use std::sync::Arc;
 use wharf::device::{
     Batch, CompletionMode, Completions, Device, DeviceError, DeviceSpec, Frame, Kind, Notify, Opened,
-    Opening, Place, Region, Transmitted, TxDevice, TxInfo,
+    Opening, Region, Transmitted, TxDevice, TxInfo,
 };
 
 /// Most frames held.
 const RING: usize = 256;
 
-pub static KIND: Kind =
-    Kind { place: Place::File("FILE"), ..Kind::new("hex", "hex:FILE", "frames as lines of digits", open) };
+pub static KIND: Kind = Kind::new("hex", "hex:FILE", "frames as lines of digits", open).file("FILE");
 
 fn open(spec: &DeviceSpec, _: Opening) -> Result<Vec<Opened>, DeviceError> {
     let file = File::create(spec.place()).map_err(|error| spec.fault(error.to_string()))?;

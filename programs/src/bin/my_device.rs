@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wharf::device::{
-    Batch, Cache, Can, CompletionMode, Completions, Device, DeviceError, DeviceSpec, Frame, Kind, Notify,
-    Opened, Opening, Region, Registry, RxDevice, Transmitted, TxDevice, TxInfo,
+    Batch, Cache, CompletionMode, Completions, Device, DeviceError, DeviceSpec, Frame, Kind, Notify, Opened,
+    Opening, Region, Registry, RxDevice, Transmitted, TxDevice, TxInfo,
 };
 use wharf::{Direction, Port, Wait};
 
@@ -23,7 +23,7 @@ type Wire = Arc<Mutex<VecDeque<Vec<u8>>>>;
 const RING: u32 = 64;
 const SECOND: Duration = Duration::from_secs(1);
 
-static KIND: Kind = Kind { can: Can::BOTH, ..Kind::new("channel", "channel", "a NIC in memory", open) };
+static KIND: Kind = Kind::new("channel", "channel", "a NIC in memory", open).both_ways().far_end();
 
 fn open(_: &DeviceSpec, _: Opening) -> Result<Vec<Opened>, DeviceError> {
     let (there, back) = (Wire::default(), Wire::default());
@@ -33,7 +33,7 @@ fn open(_: &DeviceSpec, _: Opening) -> Result<Vec<Opened>, DeviceError> {
         out: out.clone(),
         into: into.clone(),
     };
-    Ok(vec![Opened { far_end: Some(Box::new(end(&back, &there))), ..Opened::duplex(end(&there, &back)) }])
+    Ok(vec![Opened::duplex(end(&there, &back)).with_far_end(end(&back, &there))])
 }
 
 /// One end.

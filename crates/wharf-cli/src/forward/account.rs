@@ -111,13 +111,13 @@ fn direction(summary: Summary, settings: &Settings) -> DirectionReport {
         pieces: summary.pieces,
         active_seconds: active_ns as f64 / 1e9,
         when_full: settings.when_full,
-        queue_delay_ns: delay(&summary.queue_delay.all),
+        queue_delay_ns: delay(&summary.queue_delay),
         ring_delay_ns: delay(&all_of(&summary.ring_delay_by_band)),
         ring_delay_by_band: if uses_bands { bands(&summary.ring_delay_by_band) } else { Vec::new() },
         ring_delays_stamped: summary.ring_delays_stamped,
         transmit_ns: sum(&summary.queues, |all| all.overload_ns.get())
             .checked_div(sum(&summary.queues, |all| all.overload_packets.get())),
-        queue_delay_by_band: if uses_bands { bands(&summary.queue_delay.by_band) } else { Vec::new() },
+        queue_delay_by_band: if uses_bands { bands(&summary.queue_delay_by_band) } else { Vec::new() },
         common,
     }
 }

@@ -77,9 +77,7 @@ pub(super) fn run(
     let unmirrored = ports.end_mirror();
     let (route, missing) = routed.report(&finished).unzip();
     tells.look_back(&finished, lost.as_ref());
-    finished
-        .iter()
-        .for_each(|of| page.add_delays(&format!("in the queue to {}", of.to), &of.queue_delay.all));
+    finished.iter().for_each(|of| page.add_delays(&format!("in the queue to {}", of.to), &of.queue_delay));
     let mirrored = args.mirror.as_ref().zip(mirror);
     let mirrored = mirrored.map(|(path, file)| TraceReport::of(path, &file.counts()));
     let now = ports.settings(&finished);

@@ -17,7 +17,7 @@ pub(super) struct Minute(VecDeque<Vec<(Identity, Bands)>>);
 impl Minute {
     /// Keeps the state of these directions.
     pub(super) fn note(&mut self, paths: &[Running]) {
-        self.keep(paths.iter().map(|path| (path.identity.clone(), bands(path.delay()))).collect());
+        self.keep(paths.iter().map(|path| (path.identity.clone(), bands(path.delay_by_band()))).collect());
     }
 
     fn keep(&mut self, state: Vec<(Identity, Bands)>) {

@@ -10,11 +10,12 @@ use crate::queues::sum;
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 use std::sync::{Arc, Mutex};
-use wharf::forward::{Direction, QueueDelay};
+use wharf::forward::Direction;
+use wharf::metrics::Latency;
 use wharf::qdisc::QdiscSpec;
 use wharf::queue::TxQueue;
 use wharf_core::counters::{QueueCounters, Tally};
-use wharf_core::delay::DelayMeter;
+use wharf_core::delay::{BANDS, DelayMeter};
 use wharf_core::device::PATIENCE;
 use wharf_core::drops::drops_by_reason;
 use wharf_core::metrics::{Measured, Metric, Walk};
@@ -133,11 +134,10 @@ impl Running {
     }
 
     /// Returns the time that packets waited in the discipline, if that is known: a forwarder always knows it.
-    pub(crate) fn delay(&self) -> QueueDelay {
+    pub(crate) fn delay_by_band(&self) -> [Latency; BANDS] {
         match &self.direction {
-            Some(direction) => direction.queue_delay(),
-            None if self.meters.is_empty() => QueueDelay::default(),
-            None => DelayMeter::sum(&self.meters, sum(&self.queues, |all| all.packets.get())),
+            Some(direction) => direction.queue_delay_by_band(),
+            None => DelayMeter::sum(&self.meters, 0).by_band,
         }
     }
 
@@ -154,7 +154,7 @@ impl Running {
 
     pub(super) fn counters(&self) -> PathCounters {
         let (queues, settings) = (&self.queues, self.settings());
-        let delays = bands(self.delay());
+        let delays = bands(self.delay_by_band());
         let has_limit = self.has_limit();
         let row = |queue| QueueRow { counts: Counts::of(queue, has_limit), ..QueueRow::default() };
         let rows: Vec<QueueRow> = queues.iter().map(row).collect();

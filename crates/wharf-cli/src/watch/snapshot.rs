@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter};
 use std::sync::Arc;
-use wharf::forward::QueueDelay;
+use wharf_core::delay::BANDS;
 use wharf_tools::traffic::Latency;
 
 /// See the module.
@@ -210,8 +210,8 @@ impl PartialEq for Identity {
 pub(super) type Bands = Vec<(u8, Latency)>;
 
 /// Returns the bands that have packets.
-pub(super) fn bands(delay: QueueDelay) -> Bands {
-    (0..).zip(delay.by_band).filter(|(_, delay)| delay.packets() > 0).collect()
+pub(super) fn bands(by_band: [Latency; BANDS]) -> Bands {
+    (0..).zip(by_band).filter(|(_, delay)| delay.packets() > 0).collect()
 }
 
 /// Returns the times since `before`, by band.

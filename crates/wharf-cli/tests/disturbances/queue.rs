@@ -4,7 +4,8 @@ use crate::bed::Bed;
 use crate::kind::{ALL, Device, INTERFACES, Kind, Packet, Udp, VETH, Xdp};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
-use wharf::queue::{Batching, Bounds};
+use wharf::queue::Bounds;
+use wharf_core::engine::Batching;
 
 /// Devices that learn a byte limit.
 const LIMITED: &[Device] = &[Packet, Xdp, Udp];

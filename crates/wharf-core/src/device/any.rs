@@ -36,7 +36,7 @@ impl AnyDevice {
     }
 
     /// Makes a device that sends and receives.
-    pub fn duplex(device: impl Duplex + 'static) -> Self {
+    pub fn duplex(device: impl TxDevice + RxDevice + 'static) -> Self {
         Self::Duplex(Box::new(device))
     }
 
@@ -103,6 +103,7 @@ impl AnyDevice {
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] if it does only one of them.
+    #[doc(hidden)]
     pub fn into_duplex(self) -> Result<Box<dyn Duplex>, DeviceError> {
         match self {
             Self::Duplex(device) => Ok(device),

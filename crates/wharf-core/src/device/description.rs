@@ -20,7 +20,7 @@ impl Description {
     /// Asks `device`.
     pub(crate) fn of(device: &(impl Device + ?Sized)) -> Self {
         let mut has_facts = false;
-        device.facts(&mut |_| has_facts = true);
+        device.facts(&mut |_, _, _| has_facts = true);
         Self {
             name: device.name(),
             mode: device.mode(),

@@ -116,6 +116,7 @@ pub struct Audit {
     /// Frames of the pool.
     pub frames: u32,
     /// Frames that have not returned to their cache.
+    #[doc(hidden)]
     pub held: Vec<Held>,
     /// The number of those that are free, in return rings for living senders to fetch.
     pub going_home: usize,

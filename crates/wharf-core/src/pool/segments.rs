@@ -3,6 +3,7 @@
 use super::{Packet, PoolError};
 use crate::gso::{SegmentJob, SoftwareGso};
 use crate::sg_writer::Memory;
+use std::fmt::{self, Debug};
 use wharf_mem::Batch;
 use wharf_packet::gso::GsoError;
 
@@ -10,8 +11,7 @@ use wharf_packet::gso::GsoError;
 const BULK: usize = 32;
 
 /// The segments of a super-packet, in order: see [`Packet::segments`].
-#[derive(Debug)]
-pub struct Segments<'a, M> {
+struct Segments<'a, M> {
     packet: &'a Packet,
     memory: &'a mut M,
     job: SegmentJob,
@@ -28,7 +28,9 @@ impl Packet {
     ///
     /// # Errors
     /// [`GsoError`] for headers that are not of the kind of segmentation asked for.
-    pub fn segments<'a, M: Memory>(&'a self, memory: &'a mut M) -> Result<Segments<'a, M>, GsoError> {
+    pub fn segments<'a, M: Memory>(
+        &'a self, memory: &'a mut M,
+    ) -> Result<impl Iterator<Item = Result<Packet, PoolError>> + Debug + 'a, GsoError> {
         let (frame, region) = (self.frame(), self.pool().region());
         let job = match self.meta().gso_bytes {
             0 => SegmentJob::repack(frame, region)
@@ -53,6 +55,12 @@ impl<M: Memory> Iterator for Segments<'_, M> {
             }
         }
         self.made.pop().map(|frame| Ok(Packet::new(frame, self.memory.pool().clone())))
+    }
+}
+
+impl<M> Debug for Segments<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Segments({:?})", self.packet)
     }
 }
 

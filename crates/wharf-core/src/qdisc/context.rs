@@ -79,9 +79,20 @@ impl QdiscContext<'_> {
         self.region.meta(frame).unwrap_or_default()
     }
 
-    /// Returns the times that a frame's sender has set
-    /// ([`Packet::depart_at_ns`](crate::pool::Packet::depart_at_ns)), by the clock of
-    /// [`QdiscContext::now_ns`].
+    /// Returns the earliest time of a frame's departure, by the clock of [`QdiscContext::now_ns`]; 0 unless
+    /// its sender has set it ([`Packet::depart_at_ns`](crate::pool::Packet::depart_at_ns)).
+    pub fn depart_at_ns(&self, frame: &Frame) -> u64 {
+        self.times(frame).depart_ns
+    }
+
+    /// Returns the time from which on a frame is of no use, by the same clock; 0 unless its sender has set it
+    /// ([`Packet::expire_at_ns`](crate::pool::Packet::expire_at_ns)).
+    pub fn expire_at_ns(&self, frame: &Frame) -> u64 {
+        self.times(frame).expire_ns
+    }
+
+    /// Returns both times.
+    #[doc(hidden)]
     #[inline]
     pub fn times(&self, frame: &Frame) -> Times {
         self.region.times(frame).unwrap_or_default()

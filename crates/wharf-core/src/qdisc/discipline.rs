@@ -82,8 +82,9 @@ pub trait Qdisc: Send {
     }
 
     /// Returns the band of each DSCP, by which senders classify frames without a priority if it has bands.
-    fn dscp_bands(&self) -> DscpBands {
-        DscpBands::default()
+    /// By default EF, VA and CS5 to CS7 are in the first band, the others in the kernel's.
+    fn dscp_bands(&self) -> [u8; 64] {
+        DscpBands::default().into()
     }
 
     /// True if it drops a packet that has expired when its turn comes, as [`EXPIRED`](super::EXPIRED).

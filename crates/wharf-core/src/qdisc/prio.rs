@@ -39,7 +39,7 @@ pub(super) const KIND: QdiscKind = QdiscKind {
     packets: |spec| Prio::BANDS * limit(spec),
     build: |spec, setup| {
         let map = spec.options().dscp_bands("map");
-        Box::new(Prio::new(limit(spec)).dscp_bands(map.unwrap_or_default()).when_full(setup.when_full))
+        Box::new(Prio::new(limit(spec)).dscp_bands(map.unwrap_or_default().into()).when_full(setup.when_full))
     },
 };
 
@@ -71,8 +71,8 @@ impl Prio {
 
     /// Sets the band of each DSCP.
     #[must_use]
-    pub fn dscp_bands(mut self, bands: DscpBands) -> Self {
-        self.dscp_bands = bands;
+    pub fn dscp_bands(mut self, bands: [u8; 64]) -> Self {
+        self.dscp_bands = bands.into();
         self
     }
 
@@ -191,8 +191,8 @@ impl Qdisc for Prio {
         true
     }
 
-    fn dscp_bands(&self) -> DscpBands {
-        self.dscp_bands
+    fn dscp_bands(&self) -> [u8; 64] {
+        self.dscp_bands.into()
     }
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {

@@ -86,7 +86,7 @@ impl RootQdisc {
     pub fn replace(&mut self, mut qdisc: Box<dyn Qdisc>, classified: bool, passing: &mut Batch) {
         qdisc.reserve(self.reserved);
         qdisc.bound_memory(&self.region);
-        self.bands = (qdisc.uses_bands() && !classified).then(|| qdisc.dscp_bands());
+        self.bands = (qdisc.uses_bands() && !classified).then(|| qdisc.dscp_bands().into());
         let mut before = std::mem::replace(&mut self.qdisc, qdisc);
         self.begin();
         while !before.is_empty() {

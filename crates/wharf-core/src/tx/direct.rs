@@ -44,7 +44,7 @@ impl QueueBuilder {
         engine.reserve(BULK_PACKETS_MAX);
         let mut cache = setup.pool.cache("direct")?;
         cache.serve_a_sender();
-        let bands = setup.uses_bands.then(|| engine.qdisc().dscp_bands());
+        let bands = setup.uses_bands.then(|| engine.qdisc().dscp_bands().into());
         let quota = setup.policy.quota_packets;
         let (park, clock) = (setup.park, setup.clock);
         Ok(Direct { engine, cache, counters, park, clock, quota, bands, closed: false })
@@ -174,6 +174,7 @@ impl Direct {
     }
 
     /// Sets the batching switch.
+    #[doc(hidden)]
     pub fn set_batching(&mut self, batching: Batching) {
         self.engine.set_batching(batching);
     }

@@ -60,6 +60,7 @@ impl TxQueue {
     }
 
     /// Sets the batching switch, also under traffic.
+    #[doc(hidden)]
     pub fn set_batching(&self, batching: Batching) {
         self.shared.change(|changes| changes.batching = Some(batching));
     }
@@ -68,7 +69,7 @@ impl TxQueue {
     /// has no room fail, and are counted as [`QDISC_CHANGED`](crate::qdisc::QDISC_CHANGED). Statistics begin anew.
     pub fn set_qdisc(&self, qdisc: Box<dyn Qdisc>) {
         if qdisc.uses_bands() {
-            self.shared.set_dscp_bands(qdisc.dscp_bands());
+            self.shared.set_dscp_bands(qdisc.dscp_bands().into());
             self.shared.waiters().use_bands();
             self.shared.sender_settings().use_bands();
         }
@@ -135,18 +136,23 @@ impl TxQueue {
         let mut facts = Vec::new();
         if self.shared.setup().device.has_facts {
             self.shared.inspect(LOOKS, |state| {
-                state.engine.device_mut().facts(&mut |fact| facts.push(fact));
+                state
+                    .engine
+                    .device_mut()
+                    .facts(&mut |name, pair, value| facts.push(Fact { name, pair, value }));
             });
         }
         facts
     }
 
     /// The cause that the device's mode is no better one: see [`Device::mode_reason`](crate::device::Device::mode_reason).
+    #[doc(hidden)]
     pub fn device_mode_reason(&self) -> Option<&ModeReason> {
         self.shared.setup().device.mode_reason.as_ref()
     }
 
     /// The unit in which the byte queue limit counts: see [`TxInfo::limit_unit`](crate::device::TxInfo::limit_unit).
+    #[doc(hidden)]
     pub fn limit_unit(&self) -> LimitUnit {
         self.shared.setup().limit_unit
     }
@@ -209,6 +215,7 @@ impl TxQueue {
 
     /// The device's counters of notifications, if it has any: see
     /// [`Notify::signals`](crate::device::Notify::signals).
+    #[doc(hidden)]
     pub fn signals(&self) -> Option<Signals> {
         let mut signals = None;
         self.shared.look_at_device(|device| signals = device.signals());

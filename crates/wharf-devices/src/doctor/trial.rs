@@ -2,7 +2,7 @@
 
 use super::Exam;
 use crate::iface::pool_fault;
-use crate::spec::{DeviceSpec, Direction, Opened, Queues};
+use crate::spec::{DeviceSpec, Direction, Opened};
 use wharf_core::device::{AnyDevice, DeviceError, ModeReason, close_receiver};
 use wharf_core::pool::PagePool;
 
@@ -44,7 +44,7 @@ pub(super) fn run(spec: &DeviceSpec, direction: Direction, exam: &Exam) -> Trial
 
 fn open(spec: &DeviceSpec, direction: Direction, exam: &Exam) -> Result<Trial, DeviceError> {
     let pool = exam.pool.clone().build().map_err(|error| pool_fault(spec.name(), error))?;
-    let mut opened = spec.open(direction, Queues::default())?;
+    let mut opened = spec.open(direction)?;
     let attached = opened.iter_mut().try_for_each(|one| attach(one, &pool));
     let trial = opened.first().map(|one| seen(one, direction));
     let closed = opened.iter_mut().try_for_each(|one| close(one, &pool));

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 use wharf_core::device::{
-    Completions, Device, DeviceError, Fact, LOST, ModeReason, Notify, Signals, Transmitted, TxDevice, TxInfo,
+    Completions, Device, DeviceError, LOST, ModeReason, Notify, Signals, Transmitted, TxDevice, TxInfo,
 };
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::stable_fd::StableFd;
@@ -249,7 +249,7 @@ impl<D: ?Sized + Side> Device for Reopened<D> {
         self.inner.as_ref().map_or_else(|| self.mode_reason.clone(), |inner| inner.mode_reason())
     }
 
-    fn facts(&self, see: &mut dyn FnMut(Fact)) {
+    fn facts(&self, see: &mut dyn FnMut(&'static str, Option<u32>, u64)) {
         self.inner.iter().for_each(|inner| inner.facts(&mut *see));
     }
 

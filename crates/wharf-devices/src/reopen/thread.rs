@@ -92,7 +92,7 @@ impl Reopener {
 
     /// Opens the device, and attaches each side to its memory.
     fn open(&self, slots: Vec<Option<Arc<Region>>>) -> Result<Vec<AnyDevice>, DeviceError> {
-        let opened = self.spec.open(self.direction, self.queues)?;
+        let opened = self.spec.open(self.opening)?;
         let sides = opened.into_iter().flat_map(|opened| {
             [Some(opened.device), opened.receiving.map(AnyDevice::from)].into_iter().flatten()
         });

@@ -1,16 +1,24 @@
 //! `Opened`: a device as its kind opens it, and the way that this is asked for.
 
-use super::{Direction, Queues};
+use super::Direction;
 use std::time::Duration;
-use wharf_core::device::{AnyDevice, Duplex, RxDevice, TxDevice};
+use wharf_core::device::{AnyDevice, RxDevice, TxDevice};
 
-/// The way to open a device.
+/// The way to open a device. That of a [`Direction`] alone has one queue, with memory of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opening {
     /// Direction.
     pub direction: Direction,
-    /// Number of queues.
-    pub queues: Queues,
+    /// Queues of the device, from 1 on.
+    pub queues: u32,
+    /// Devices that are going to receive into one pool.
+    pub pool_shared_by: u32,
+}
+
+impl From<Direction> for Opening {
+    fn from(direction: Direction) -> Self {
+        Self { direction, queues: 1, pool_shared_by: 1 }
+    }
 }
 
 /// A device, opened.
@@ -21,7 +29,7 @@ pub struct Opened {
     /// receives as well.
     pub receiving: Option<Box<dyn RxDevice>>,
     /// The other end, where that is in this process: a wire's.
-    pub far_end: Option<Box<dyn Duplex>>,
+    pub far_end: Option<AnyDevice>,
     /// True if super-packets arrive whole, of tens of kilobytes each: large buffers are worth their memory
     /// then.
     pub super_packets: bool,
@@ -60,7 +68,14 @@ impl Opened {
     }
 
     /// Makes one of a device that sends and receives.
-    pub fn duplex(device: impl Duplex + 'static) -> Self {
+    pub fn duplex(device: impl TxDevice + RxDevice + 'static) -> Self {
         Self::new(AnyDevice::duplex(device))
+    }
+
+    /// Adds its other end, which sends and receives: see [`Kind::far_end`](super::Kind::far_end).
+    #[must_use]
+    pub fn with_far_end(mut self, far_end: impl TxDevice + RxDevice + 'static) -> Self {
+        self.far_end = Some(AnyDevice::duplex(far_end));
+        self
     }
 }

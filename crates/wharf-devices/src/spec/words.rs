@@ -96,18 +96,3 @@ pub enum Direction {
     /// Both ways.
     Both,
 }
-
-/// The number of queues to open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Queues {
-    /// Queues of the device, from 1 on.
-    pub count: u32,
-    /// Devices that are going to receive into one pool.
-    pub pool_shared_by: u32,
-}
-
-impl Default for Queues {
-    fn default() -> Self {
-        Self { count: 1, pool_shared_by: 1 }
-    }
-}

@@ -162,21 +162,23 @@ impl Arrivals {
     #[cold]
     fn land_one(&mut self, cache: &mut Cache, to: &mut Batch) -> Result<Option<usize>, PoolError> {
         let Some(frame) = self.arrived.frames().first() else { return Ok(Some(0)) };
-        let reason = match &self.theirs {
-            None => "not-attached",
+        let placed = match &self.theirs {
+            None => Err("not-attached"),
             Some(theirs) => match (theirs.chunks(frame), theirs.meta(frame)) {
                 (Ok(chunks), Ok(meta)) => {
-                    match self.placer.place(cache, to, chunks, frame.len_bytes(), &meta)? {
-                        Placement::Done => {
-                            self.back.push_first(&mut self.arrived, 1);
-                            return Ok(Some(1));
-                        }
-                        Placement::NoMemory => return Ok(None),
-                        Placement::TooLong => "too-long",
-                    }
+                    Ok(self.placer.place(cache, to, chunks, frame.len_bytes(), &meta)?)
                 }
-                _ => "foreign-pool",
+                _ => Err("foreign-pool"),
             },
+        };
+        let reason = match placed {
+            Ok(Placement::Done) => {
+                self.back.push_first(&mut self.arrived, 1);
+                return Ok(Some(1));
+            }
+            Ok(Placement::NoMemory) => return Ok(None),
+            Ok(Placement::TooLong) => "too-long",
+            Err(reason) => reason,
         };
         if let Some(frame) = self.arrived.pop() {
             self.link.fail(frame, reason);

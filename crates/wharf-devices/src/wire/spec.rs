@@ -68,5 +68,5 @@ pub fn open_by(spec: &DeviceSpec, clock: Arc<dyn Clock>) -> Result<Vec<Opened>, 
         wanted = wanted.overhead(bytes);
     }
     let (device, far_end) = wire(&wanted);
-    Ok(vec![Opened { far_end: Some(Box::new(far_end)), delay, ..Opened::duplex(device) }])
+    Ok(vec![Opened { delay, ..Opened::duplex(device).with_far_end(far_end) }])
 }

@@ -81,7 +81,7 @@ pub(crate) static KIND: Kind = Kind {
 
 /// Opens a device for each of as many queues as are asked for. One that receives has all further queues that its choice gives it.
 fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
-    let (interface, count) = (spec.place(), opening.queues.count.max(1));
+    let (interface, count) = (spec.place(), opening.queues.max(1));
     let (choice, csum) = (choice(spec)?, csum(spec, opening.direction)?);
     let modes = [("auto", Mode::Auto), ("copy", Mode::Copy), ("zerocopy", Mode::ZeroCopy)];
     let common = XdpOptions {
@@ -99,7 +99,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         promiscuous: spec.options().is_on("promisc"),
         steering: steering(spec)?,
         busy_poll: busy_poll(spec),
-        pool_shared_by: opening.queues.pool_shared_by,
+        pool_shared_by: opening.pool_shared_by,
     };
     match opening.direction {
         Direction::Send => {

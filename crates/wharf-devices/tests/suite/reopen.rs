@@ -9,7 +9,7 @@ use wharf_core::pool::Cache;
 use wharf_devices::null::Null;
 use wharf_devices::registry::Registry;
 use wharf_devices::reopen::{Change, OnGone, Reopener};
-use wharf_devices::spec::{Can, Direction, Kind, Opened, Place, Queues};
+use wharf_devices::spec::{Can, Direction, Kind, Opened, Place};
 use wharf_mem::{Batch, Frame, Region};
 use wharf_testkit::threads::eventually;
 
@@ -20,8 +20,8 @@ const CHILD: &str = "WHARF_REOPEN_CHILD";
 /// Opens `spec`, with a pool's memory. Returns it with its reopener, and the number of times that it was opened again.
 fn open(spec: &str) -> (Box<dyn TxDevice>, Arc<Reopener>, Arc<AtomicUsize>) {
     let spec = Registry::default().parse_for(spec, Direction::Send).unwrap();
-    let mut opened = spec.open(Direction::Send, Queues::default()).unwrap();
-    let around = Reopener::around(&spec, Direction::Send, Queues::default(), OnGone::Wait, &mut opened);
+    let mut opened = spec.open(Direction::Send).unwrap();
+    let around = Reopener::around(&spec, Direction::Send.into(), OnGone::Wait, &mut opened);
     let (reopener, count) = (around.unwrap().expect("it has a place"), Arc::new(AtomicUsize::new(0)));
     let counts = count.clone();
     reopener.observe(move |change| {
@@ -150,8 +150,8 @@ static APART: Kind = Kind {
 fn side_that_has_memory_only_as_devices_are_handed_out_then_its_device_has_it() {
     let registry = Registry::default().with(&APART).unwrap();
     let spec = registry.parse_for("apart:one", Direction::Both).unwrap();
-    let mut opened = spec.open(Direction::Both, Queues::default()).unwrap();
-    let around = Reopener::around(&spec, Direction::Both, Queues::default(), OnGone::Wait, &mut opened);
+    let mut opened = spec.open(Direction::Both).unwrap();
+    let around = Reopener::around(&spec, Direction::Both.into(), OnGone::Wait, &mut opened);
     let (reopener, opened, pool) = (around.unwrap().unwrap(), opened.remove(0), wharf_testkit::pool(16));
     let mut device: Box<dyn TxDevice> = opened.device.into_tx().unwrap();
     device.attach(pool.region().clone()).unwrap();

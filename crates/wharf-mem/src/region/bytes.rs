@@ -210,7 +210,7 @@ impl Region {
     ///
     /// # Errors
     /// [`MemError::Foreign`] for another pool's frame.
-    pub fn chunks<'a>(&'a self, frame: &'a Frame) -> Result<Chunks<'a>, MemError> {
+    pub fn chunks<'a>(&'a self, frame: &'a Frame) -> Result<impl Iterator<Item = &'a [u8]>, MemError> {
         let first = self.bytes(frame)?;
         let next = if frame.has_meta() { self.row(frame).next() } else { None };
         Ok(Chunks { region: self, first: Some(first), next })
@@ -219,7 +219,7 @@ impl Region {
 
 /// The chunks of a frame: see [`Region::chunks`].
 #[derive(Debug)]
-pub struct Chunks<'a> {
+struct Chunks<'a> {
     region: &'a Region,
     first: Option<&'a [u8]>,
     next: Option<FreeFrame>,

@@ -56,6 +56,7 @@ impl Region {
     }
 
     /// Begins to link many pieces behind `head`: only the first walks the chain.
+    #[doc(hidden)]
     pub fn chain(&self, head: Frame) -> Chain<'_> {
         let last = head.index();
         Chain { region: self, head, last }

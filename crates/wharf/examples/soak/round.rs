@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use wharf::PagePool;
 use wharf::device::{Batch, Device, RxDevice, TxDevice};
 use wharf::qdisc::{Fifo, FifoLimit, WhenFull};
-use wharf::queue::{Batching, HostClock, PollerThread, TxQueue};
+use wharf::queue::{HostClock, TxQueue};
 use wharf::testing::{Fault, FaultSpec};
-use wharf_devices::host::{pin, processors};
+use wharf_core::engine::Batching;
+use wharf_devices::host::{PollerThread, pin, processors};
 use wharf_devices::null::Null;
 use wharf_devices::wire::{Wire, WireSpec, wire};
 

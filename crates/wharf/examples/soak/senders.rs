@@ -12,8 +12,9 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::thread::Thread;
 use std::time::Duration;
-use wharf::queue::{HostPark, Park, QueueError, TxQueue, Wake};
+use wharf::queue::{Park, QueueError, TxQueue, Wake};
 use wharf::{Burst, SendError, Sender, Wait};
+use wharf_devices::host::HostPark;
 
 /// The message of a panic that is part of the soak.
 struct Wanted;

@@ -88,9 +88,12 @@ pub struct Summary {
     pub span_ns: u64,
     /// The same without pauses of a second and more in which nothing moved and nothing was inside. Rates are over this time.
     pub active_ns: u64,
-    /// Time that packets waited in the discipline.
-    pub queue_delay: QueueDelay,
-    /// Time that packets were in the device, by band as in [`QueueDelay::by_band`]; empty if it does not report departures.
+    /// Time that packets waited in the discipline; those that passed an empty one by waited for 0 ns.
+    pub queue_delay: Latency,
+    /// By band, the time of those that the discipline held; without bands all are in the second, best
+    /// effort's.
+    pub queue_delay_by_band: [Latency; BANDS],
+    /// Time that packets were in the device, by band; empty if it does not report departures.
     pub ring_delay_by_band: [Latency; BANDS],
     /// Those among them that ended with a stamp of the device's, and not when the frame came back.
     pub ring_delays_stamped: u64,
@@ -155,10 +158,10 @@ impl Direction {
         }
     }
 
-    /// Returns the time that packets have waited in the discipline so far. A frame that leaves meanwhile may not be entered.
-    pub fn queue_delay(&self) -> QueueDelay {
-        let packets = self.queues.iter().map(|queue| queue.counters().packets.get()).sum();
-        QueueDelay::of(self.delays.iter().map(|one| &**one), packets)
+    /// Returns the time that packets have waited in the discipline so far, by band as in
+    /// [`Summary::queue_delay_by_band`]. A frame that leaves meanwhile may not be entered.
+    pub fn queue_delay_by_band(&self) -> [Latency; BANDS] {
+        QueueDelay::of(self.delays.iter().map(|one| &**one), 0).by_band
     }
 
     /// Returns the reason if nothing can leave by it for good: the device that it leaves by is gone.
@@ -210,10 +213,13 @@ impl Direction {
         let packets = queues.iter().map(|queue| queue.counters().packets.get()).sum();
         let closed = receivers.iter().flat_map(|receiver| [receiver.take_error(), receiver.close().err()]);
         let errors = closed.flatten().collect();
+        let QueueDelay { all: queue_delay, by_band: queue_delay_by_band, .. } =
+            QueueDelay::of(delays.iter().map(|one| &**one), packets);
         Summary {
             from,
             to,
-            queue_delay: QueueDelay::of(delays.iter().map(|one| &**one), packets),
+            queue_delay,
+            queue_delay_by_band,
             ring_delay_by_band: RingDelays::sum(ring_delays.iter().map(|one| &**one)),
             ring_delays_stamped: ring_delays.iter().map(|one| one.stamped()).sum(),
             queues,
@@ -264,6 +270,7 @@ impl Summary {
         self.span_ns += later.span_ns;
         self.active_ns += later.active_ns;
         self.queue_delay.add(&later.queue_delay);
+        add_all(&mut self.queue_delay_by_band, &later.queue_delay_by_band);
         add_all(&mut self.ring_delay_by_band, &later.ring_delay_by_band);
         self.ring_delays_stamped += later.ring_delays_stamped;
         self.errors.extend(later.errors);

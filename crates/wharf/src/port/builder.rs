@@ -131,24 +131,26 @@ impl PortBuilder {
         self
     }
 
-    /// Bounds the byte limit; unbounded by default: see
-    /// [`QueueBuilder::byte_limits`](crate::queue::QueueBuilder::byte_limits).
+    /// Bounds the byte limit; unbounded by default. [`Bounds::OFF`] makes a limit that never binds: only the
+    /// device's ring then bounds the frames in the device.
     #[must_use]
     pub fn byte_limits(mut self, bounds: Bounds) -> Self {
         self.common.byte_limits = Some(bounds);
         self
     }
 
-    /// Sets the batching switch; on by default.
+    /// Sets the batching switch, for comparisons; on by default.
+    #[doc(hidden)]
     #[must_use]
     pub fn batching(mut self, batching: Batching) -> Self {
         self.common.batching = Some(batching);
         self
     }
 
-    /// Bounds the bytes that one sender has inside, by default 212,992 at first and 1 MiB at most, however
-    /// long the discipline: see
-    /// [`QueueBuilder::small_queues`](crate::queue::QueueBuilder::small_queues).
+    /// Sets the most bytes that one sender may have inside before it waits (TCP small queues, for any
+    /// sender), from 4096 to 2^30; `None` for no limit. Below it, the limit follows the sender's rate: about
+    /// one millisecond. The default is 1 MiB, but no limit with a discipline that drops the oldest packets: a
+    /// sender would wait for packets that should make way for its own.
     #[must_use]
     pub fn small_queues(mut self, max_bytes: Option<u32>) -> Self {
         self.common.small_queues = Some(max_bytes);
@@ -174,8 +176,8 @@ impl PortBuilder {
     }
 
     /// Sets the clock of the queue, its discipline and its pool (unless that is set), and how senders and
-    /// served receivers wait by it. The defaults are [`HostClock`](crate::queue::HostClock) and
-    /// [`HostPark`](crate::queue::HostPark).
+    /// served receivers wait by it. By default they are those of the host:
+    /// [`HostClock`](crate::queue::HostClock), and threads that are parked.
     ///
     /// The clock must count the host's seconds, from any start: pollers and devices wait by the host's clock.
     /// Packets have times of this clock by `depart_at_ns` and `expire_at_ns` alone: an

@@ -11,7 +11,7 @@ use wharf_core::pool::{PagePool, PoolBuilder, PoolError};
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::RxQueue;
 use wharf_devices::host::{HostClock, HostPark, HostWait, PollerBuilder, PollerThread};
-use wharf_devices::spec::{DeviceSpec, Direction, Opened, Queues};
+use wharf_devices::spec::{DeviceSpec, Opened, Opening};
 use wharf_devices::wire;
 
 /// Frames of a pool, for each queue.
@@ -70,11 +70,9 @@ impl Host {
     }
 
     /// Opens the device that `spec` describes.
-    pub(super) fn open(
-        &self, spec: &DeviceSpec, direction: Direction, queues: Queues,
-    ) -> Result<Vec<Opened>, DeviceError> {
+    pub(super) fn open(&self, spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
         match (self, spec.kind().name) {
-            (Self::Machine | Self::Own(..), _) | (_, "null") => spec.open(direction, queues),
+            (Self::Machine | Self::Own(..), _) | (_, "null") => spec.open(opening),
             (Self::World(world), "wire") => wire::open_by(spec, world.clone()),
             _ => Err(spec.fault("virtual time has the devices `wire` and `null` alone")),
         }

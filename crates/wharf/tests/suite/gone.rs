@@ -6,16 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use wharf::device::{
-    AnyDevice, Batch, Cache, Device, DeviceError, Frame, Kind, Notify, Opened, Place, Region,
-};
-use wharf::device::{DeviceSpec, Opening, QueueLayout};
+use wharf::device::{AnyDevice, Batch, Cache, Device, DeviceError, Frame, Kind, Notify, Opened, Region};
+use wharf::device::{DeviceSpec, Opening};
 use wharf::device::{Registry, RxDevice, TxDevice, delegate};
 use wharf::net::UdpHeaders;
 use wharf::queue::Rest;
 use wharf::{Burst, Direction, Event, OnGone, Port, SendError, Sender, Wait};
 use wharf_devices::null::Null;
-use wharf_devices::spec::Can;
 use wharf_testkit::free_udp;
 use wharf_testkit::threads::{eventually, spawn_waiting, within_a_minute};
 
@@ -67,13 +64,11 @@ impl RxDevice for Last {
     }
 }
 
-static LAST: Kind = Kind {
-    place: Place::Interface("NAME"),
-    can: Can::RECEIVE,
-    ..Kind::new("last", "last:NAME", "a device of the test's own", |_, _| {
-        if GOES.load(SeqCst) { Err(gone()) } else { Ok(vec![Opened::new(AnyDevice::rx(Last::default()))]) }
-    })
-};
+static LAST: Kind = Kind::new("last", "last:NAME", "a device of the test's own", |_, _| {
+    if GOES.load(SeqCst) { Err(gone()) } else { Ok(vec![Opened::new(AnyDevice::rx(Last::default()))]) }
+})
+.interface("NAME")
+.receive_only();
 
 #[test]
 fn packets_that_come_with_an_error_then_they_count_and_their_receiver_wakes() {
@@ -164,17 +159,15 @@ impl TxDevice for Slow {
     delegate!(inner: info, transmit, flush, reap, outstanding, next_completion_ns, set_patience);
 }
 
-static SLOW: Kind = Kind {
-    place: Place::Interface("NAME"),
-    ..Kind::new("slow", "slow:NAME", "a device of the test's own", |_, _| {
-        LIVE.fetch_add(1, SeqCst);
-        let device = Slow { inner: Null::default() };
-        if OPENINGS.fetch_add(1, SeqCst) > 0 {
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        Ok(vec![Opened::new(AnyDevice::tx(device))])
-    })
-};
+static SLOW: Kind = Kind::new("slow", "slow:NAME", "a device of the test's own", |_, _| {
+    LIVE.fetch_add(1, SeqCst);
+    let device = Slow { inner: Null::default() };
+    if OPENINGS.fetch_add(1, SeqCst) > 0 {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(vec![Opened::new(AnyDevice::tx(device))])
+})
+.interface("NAME");
 
 #[test]
 fn close_while_the_device_is_being_opened_again_then_none_lives_behind_it() {
@@ -336,15 +329,14 @@ fn no_descriptor_for_a_handlers_poller_then_the_next_handler_is_called() {
 }
 
 /// Wires side by side.
-static WIRES: Kind = Kind {
-    queues: QueueLayout::Devices,
-    can: Can::BOTH,
-    ..Kind::new("wires", "wires", "wires side by side", |spec: &DeviceSpec, opening: Opening| {
+static WIRES: Kind =
+    Kind::new("wires", "wires", "wires side by side", |spec: &DeviceSpec, opening: Opening| {
         (0..spec.devices(opening.queues))
             .map(|_| Registry::default().open("wire", opening.direction))
             .collect()
     })
-};
+    .device_per_queue()
+    .both_ways();
 
 #[test]
 fn no_descriptor_when_a_port_leaves_its_poller_then_the_other_handlers_are_called() {

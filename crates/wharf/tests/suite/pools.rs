@@ -9,7 +9,7 @@ static KIND: Kind = Kind {
     queues: QueueLayout::Devices,
     ..Kind::new("asks", "asks", "wants large frames", |_, opening| {
         let ask = |number| Opened { frame_bytes: Some(2560 + 64 * number), ..Opened::tx(Null::default()) };
-        Ok((0..opening.queues.count.max(1)).map(ask).collect())
+        Ok((0..opening.queues.max(1)).map(ask).collect())
     })
 };
 

@@ -5,9 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wharf::Owners;
 use wharf::qdisc::{Fifo, FifoLimit};
-use wharf::queue::{PollerThread, QueueError, Rest, RxQueue};
+use wharf::queue::{QueueError, Rest, RxQueue};
 use wharf::{Direction, Port, RecvError, SendError, Sender, Wait};
-use wharf_devices::host::processors;
+use wharf_devices::host::{PollerThread, processors};
 use wharf_testkit::threads::{eventually, spawn_waiting};
 
 const HOUR: Duration = Duration::from_secs(3600);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::thread;
 use wharf::device::{
-    AnyDevice, Batch, Cache, Can, Device, DeviceError, Kind, Notify, Opened, Registry, RxDevice, TxDevice,
+    AnyDevice, Batch, Cache, Device, DeviceError, Kind, Notify, Opened, Registry, RxDevice, TxDevice,
     delegate,
 };
 use wharf::queue::Rest;
@@ -37,18 +37,16 @@ impl RxDevice for Posted {
 
 /// The calls to the device opened last.
 static CALLS: Mutex<Option<Calls>> = Mutex::new(None);
-static POSTED: Kind = Kind {
-    can: Can::BOTH,
-    ..Kind::new("posted", "posted", "a device of the test's own", |_, opening| {
-        let device = Posted { null: Null::default(), calls: Calls::default() };
-        *CALLS.lock().unwrap() = Some(device.calls.clone());
-        let device = match opening.direction {
-            Direction::Receive => AnyDevice::rx(device),
-            _ => AnyDevice::duplex(device),
-        };
-        Ok(vec![Opened::new(device)])
-    })
-};
+static POSTED: Kind = Kind::new("posted", "posted", "a device of the test's own", |_, opening| {
+    let device = Posted { null: Null::default(), calls: Calls::default() };
+    *CALLS.lock().unwrap() = Some(device.calls.clone());
+    let device = match opening.direction {
+        Direction::Receive => AnyDevice::rx(device),
+        _ => AnyDevice::duplex(device),
+    };
+    Ok(vec![Opened::new(device)])
+})
+.both_ways();
 
 #[test]
 fn a_device_has_memory_when_its_receiver_is_made() {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
-use wharf::device::{AnyDevice, DeviceError, DeviceSpec, Kind, Opened, Opening, QueueLayout, Registry};
+use wharf::device::{AnyDevice, DeviceError, DeviceSpec, Kind, Opened, Opening, Registry};
 use wharf::qdisc::{Fifo, FifoLimit};
 use wharf::queue::{Rest, Spread};
 use wharf::{Direction, Packet, Port, Receiver, RecvError, Sender, Wait, net, queue::select};
@@ -273,23 +273,20 @@ fn a_handler_that_leaves_packets_is_called_again() {
 }
 
 /// Wires side by side.
-static WIRES: Kind = Kind {
-    queues: QueueLayout::Devices,
-    ..Kind::new("wires", "wires", "wires side by side", |spec: &DeviceSpec, opening: Opening| {
+static WIRES: Kind =
+    Kind::new("wires", "wires", "wires side by side", |spec: &DeviceSpec, opening: Opening| {
         (0..spec.devices(opening.queues))
             .map(|_| Registry::default().open("wire", opening.direction))
             .collect()
     })
-};
+    .device_per_queue();
 
 /// A device with pairs of queues inside.
-static PAIRS: Kind = Kind {
-    queues: QueueLayout::Pairs,
-    ..Kind::new("pairs", "pairs", "pairs inside", |_: &DeviceSpec, opening: Opening| {
-        assert_eq!(opening.queues.count, 4);
-        Ok::<_, DeviceError>(vec![Opened::new(AnyDevice::tx(wharf_devices::null::Null::default()))])
-    })
-};
+static PAIRS: Kind = Kind::new("pairs", "pairs", "pairs inside", |_: &DeviceSpec, opening: Opening| {
+    assert_eq!(opening.queues, 4);
+    Ok::<_, DeviceError>(vec![Opened::new(AnyDevice::tx(wharf_devices::null::Null::default()))])
+})
+.queue_pairs();
 
 #[test]
 fn each_queue_of_a_device_is_a_path_of_one_pool() {

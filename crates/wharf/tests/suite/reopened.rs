@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use wharf::device::{AnyDevice, Device, DeviceError, Kind, Opened, Place, Registry, TxDevice, delegate};
+use wharf::device::{AnyDevice, Device, DeviceError, Kind, Opened, Registry, TxDevice, delegate};
 use wharf::{Direction, Event, Port, SendError, Sender, Wait};
 use wharf::{Events, OnGone, OnStall, Owners, PortBuilder, State};
 use wharf_testkit::gate::{Control, Gate};
@@ -82,30 +82,28 @@ impl TxDevice for Placed {
 
 /// The world of the next path that is built, under a lock so that tests of one process take turns.
 static WORLDS: Mutex<Vec<(String, Arc<World>)>> = Mutex::new(Vec::new());
-static PLACED: Kind = Kind {
-    place: Place::Interface("NAME"),
-    ..Kind::new("placed", "placed:NAME", "a device of the test's own", |spec, _| {
-        let worlds = WORLDS.lock().unwrap();
-        let (_, world) = worlds.iter().find(|(name, _)| name == spec.place()).expect("a world");
-        let world = world.clone();
-        drop(worlds);
-        #[allow(
-            deprecated,
-            reason = "its other name, `try_update`, is younger than the oldest Rust that builds this"
-        )]
-        if world.panics.fetch_update(SeqCst, SeqCst, |panics| panics.checked_sub(1)).is_ok() {
-            panic!("the test says so");
-        }
-        world.attempts.fetch_add(1, SeqCst);
-        if world.is_gone.load(SeqCst) {
-            return Err(gone());
-        }
-        let is_first = world.opened.fetch_add(1, SeqCst) == 0;
-        let (gate, control) = if is_first { Gate::new(RING) } else { Gate::open(RING) };
-        world.controls.lock().unwrap().push(control);
-        Ok(vec![Opened::new(AnyDevice::tx(Placed { gate, world: world.clone() }))])
-    })
-};
+static PLACED: Kind = Kind::new("placed", "placed:NAME", "a device of the test's own", |spec, _| {
+    let worlds = WORLDS.lock().unwrap();
+    let (_, world) = worlds.iter().find(|(name, _)| name == spec.place()).expect("a world");
+    let world = world.clone();
+    drop(worlds);
+    #[allow(
+        deprecated,
+        reason = "its other name, `try_update`, is younger than the oldest Rust that builds this"
+    )]
+    if world.panics.fetch_update(SeqCst, SeqCst, |panics| panics.checked_sub(1)).is_ok() {
+        panic!("the test says so");
+    }
+    world.attempts.fetch_add(1, SeqCst);
+    if world.is_gone.load(SeqCst) {
+        return Err(gone());
+    }
+    let is_first = world.opened.fetch_add(1, SeqCst) == 0;
+    let (gate, control) = if is_first { Gate::new(RING) } else { Gate::open(RING) };
+    world.controls.lock().unwrap().push(control);
+    Ok(vec![Opened::new(AnyDevice::tx(Placed { gate, world: world.clone() }))])
+})
+.interface("NAME");
 
 fn placed(name: &str, build: impl FnOnce(PortBuilder) -> PortBuilder) -> (Port, Arc<World>) {
     let world = Arc::new(World::default());

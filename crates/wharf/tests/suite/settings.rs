@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-use wharf::queue::{Clock, HostClock, HostPark, Park, Wake};
+use wharf::queue::{Clock, HostClock, Park, Wake};
 use wharf::testing::Virtual;
 use wharf::{Direction, OpenErrorKind, PagePool, Port, Receiver, SendError};
+use wharf_devices::host::HostPark;
 
 /// A wait that a fault alone makes this long.
 const LONG: Duration = Duration::from_secs(20);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
-use wharf::device::{AnyDevice, Device, DeviceError, Frame, Kind, Notify, Opened, Place, Region, Registry};
+use wharf::device::{AnyDevice, Device, DeviceError, Frame, Kind, Notify, Opened, Region, Registry};
 use wharf::device::{Batch, Cache, RxDevice, TxDevice, delegate};
 use wharf::queue::{PoolError, QueueError, Rest};
 use wharf::{Direction, Event, PagePool, Port};
@@ -98,13 +98,11 @@ impl TxDevice for Moded {
 }
 
 static OPENINGS: AtomicUsize = AtomicUsize::new(0);
-static MODED: Kind = Kind {
-    place: Place::Interface("NAME"),
-    ..Kind::new("moded", "moded:NAME", "a device of the test's own", |_, _| {
-        let mode = if OPENINGS.fetch_add(1, SeqCst) == 0 { "zero-copy" } else { "copy" };
-        Ok(vec![Opened::new(AnyDevice::tx(Moded { inner: Null::default(), mode }))])
-    })
-};
+static MODED: Kind = Kind::new("moded", "moded:NAME", "a device of the test's own", |_, _| {
+    let mode = if OPENINGS.fetch_add(1, SeqCst) == 0 { "zero-copy" } else { "copy" };
+    Ok(vec![Opened::new(AnyDevice::tx(Moded { inner: Null::default(), mode }))])
+})
+.interface("NAME");
 
 #[test]
 fn device_that_comes_back_in_another_mode_then_a_snapshot_has_that() {

@@ -97,7 +97,7 @@ impl Writer {
         );
         for path in paths.iter().filter(|path| path.to.is_some()) {
             for (band, delay) in
-                path.delay().by_band.iter().enumerate().filter(|(_, delay)| delay.packets() > 0)
+                path.delay_by_band().iter().enumerate().filter(|(_, delay)| delay.packets() > 0)
             {
                 let within = BOUNDS_US
                     .map(|bound_us| (bound_us as f64 / 1e6, delay.packets_within_ns(bound_us * 1000)));

@@ -93,7 +93,7 @@ impl Families {
                 }
             }
         }
-        for delay in BandDelay::of(bands(path.delay())) {
+        for delay in BandDelay::of(bands(path.delay_by_band())) {
             for (quantile, value) in [("0.5", delay.p50), ("0.99", delay.p99)] {
                 let labels =
                     [("path", &*path.path), ("band", &delay.band.to_string()), ("quantile", quantile)];

@@ -47,6 +47,7 @@ impl TxQueue {
     /// Builds a queue in front of `device`, for frames of `pool`, with this clock and way to wait. Work that the
     /// device cannot do for a frame (segmentation, checksum, gathering buffers) is done before it: see
     /// [`crate::gso`].
+    #[doc(hidden)]
     pub fn builder(
         pool: &PagePool, device: Box<dyn TxDevice>, clock: Arc<dyn Clock>, park: Arc<dyn Park>,
     ) -> QueueBuilder {
@@ -58,6 +59,7 @@ impl TxQueue {
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] if it only receives.
+    #[doc(hidden)]
     pub fn builder_of(
         pool: &PagePool, device: AnyDevice, clock: Arc<dyn Clock>, park: Arc<dyn Park>,
     ) -> Result<QueueBuilder, DeviceError> {

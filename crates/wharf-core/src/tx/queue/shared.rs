@@ -90,7 +90,7 @@ impl std::fmt::Debug for Shared {
 impl Shared {
     /// Makes the shared part of a queue with `engine`, and has the pool's other queues know it.
     pub(super) fn new(setup: Setup, engine: TxEngine, counters: Arc<QueueCounters>) -> Arc<Self> {
-        let dscp_bands = ArcSwap::from_pointee(engine.qdisc().dscp_bands());
+        let dscp_bands = ArcSwap::from_pointee(engine.qdisc().dscp_bands().into());
         let state = QueueState {
             engine,
             lanes: Lanes::new(setup.pool.clone()),

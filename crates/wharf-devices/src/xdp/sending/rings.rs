@@ -137,7 +137,7 @@ impl Rings {
     #[cold]
     pub(super) fn post_chain(&mut self, frame: Frame, metadata: bool) -> Result<(), (TxReject, Frame)> {
         let region = self.region.clone();
-        let (Ok(mut left), Ok(chunks)) = (self.descriptors(&frame), region.chunks(&frame)) else {
+        let Ok(mut left) = self.descriptors(&frame) else {
             return Err((TxReject::Failed("foreign-pool"), frame));
         };
         if left > self.room().min(self.transmit.room() as usize) {
@@ -151,7 +151,7 @@ impl Rings {
             return Ok(());
         }
         let (start, mut buffers) = (region.mapping().start().as_ptr() as usize, Vec::with_capacity(left));
-        for chunk in chunks {
+        for chunk in region.chunks(&frame).into_iter().flatten() {
             let at = chunk.as_ptr() as usize - start;
             buffers.extend(region.buffer_at(at).map(|(index, _)| (index, chunk.len())));
             for (piece, bytes) in chunk.chunks(PIECE_BYTES).enumerate() {

@@ -296,7 +296,7 @@ fn the_layout_and_the_notifications_of_a_driver_are_seen() {
         until(|| rig.receive().len() == 1);
         assert!(rig.device.signals().unwrap().kicks >= 1);
         let mut facts = Vec::new();
-        rig.device.facts(&mut |fact| facts.push((fact.name, fact.pair, fact.value)));
+        rig.device.facts(&mut |name, pair, value| facts.push((name, pair, value)));
         for fact in [("link_up", None, 1), ("features", None, peer.features), ("pairs_in_use", None, 1)] {
             assert!(facts.contains(&fact), "{fact:?}: {facts:?}");
         }

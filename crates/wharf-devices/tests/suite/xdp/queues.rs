@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, RawFd};
 use std::time::Duration;
 use wharf_devices::open::{Direction, open, open_queues};
-use wharf_devices::spec::Queues;
+use wharf_devices::spec::Opening;
 use wharf_sys::epoll::Epoll;
 use wharf_sys::interface::{Interface, InterfaceSocket};
 use wharf_sys::xdp::assembler::{Assembler, Register, XDP_PASS};
@@ -89,8 +89,7 @@ fn one_device_receives_every_flow_of_four_queues_in_order() {
 #[ignore = "wants root"]
 fn four_devices_have_a_queue_each_and_no_flow_comes_by_two() {
     with_queues(4, || {
-        let opened =
-            open_queues("xdp:vb", Direction::Receive, Queues { count: 4, pool_shared_by: 1 }).unwrap();
+        let opened = open_queues("xdp:vb", Opening { queues: 4, ..Direction::Receive.into() }).unwrap();
         let mut ends: Vec<End> = opened.into_iter().map(|one| End::of(one.device, pool(4096))).collect();
         ends.iter_mut().for_each(|end| drop(end.receive_within(1, Duration::from_millis(1))));
         let mut numbers = BTreeMap::<u16, Vec<u32>>::new();
@@ -197,8 +196,7 @@ fn a_queue_that_is_not_there_gives_its_error() {
             let message = device.attach(pool(256).region().clone()).unwrap_err().to_string();
             assert!(message.contains("no queue 2"), "{message}");
         }
-        let refused =
-            open_queues("xdp:vb,queue=0-1", Direction::Send, Queues { count: 3, pool_shared_by: 1 });
+        let refused = open_queues("xdp:vb,queue=0-1", Opening { queues: 3, ..Direction::Send.into() });
         let message = refused.unwrap_err().to_string();
         assert_eq!(message, "xdp:vb: queue=0-1 has 2 queues, for 3 devices");
     });

@@ -9,11 +9,12 @@ use crate::port::{Inner, OnGone, OnStall, Parts, Pollers, Port, PortMonitor, Sou
 use std::ops::RangeInclusive;
 use std::slice::from_ref;
 use std::sync::{Arc, Mutex};
-use wharf_core::device::{AnyDevice, DeviceError, Duplex};
+use wharf_core::device::{AnyDevice, DeviceError};
+use wharf_core::direct::Direct;
 use wharf_core::pool::PagePool;
-use wharf_core::queue::{QueueError, TxQueue};
+use wharf_core::queue::{QueueBuilder, QueueError, TxQueue};
 use wharf_devices::reopen::Reopener;
-use wharf_devices::spec::{DeviceSpec, Direction, Opened, QueueLayout, Queues, SUPER_PACKET_BYTES_MAX};
+use wharf_devices::spec::{DeviceSpec, Direction, Opened, Opening, QueueLayout, SUPER_PACKET_BYTES_MAX};
 
 /// Bounds of [`PortBuilder::inbox_packets`].
 const INBOX_BOUNDS: RangeInclusive<u32> = 1..=65536;
@@ -26,22 +27,22 @@ impl PortBuilder {
     /// # Errors
     /// [`OpenError`] with the reason: a specification that cannot be, a device that cannot be opened.
     pub fn open(self, count: u32) -> Result<Self, OpenError> {
-        let queues = self.queues(count).map_err(|error| self.refusing().error(error))?;
-        self.open_as(queues)
+        let pool_shared_by = self.devices_of(count).map_err(|error| self.refusing().error(error))?;
+        self.open_as(count, pool_shared_by)
     }
 
-    /// Returns what is asked for if there are to be `count` queues, which share a pool.
-    fn queues(&self, count: u32) -> Result<Queues, QueueError> {
-        let (spec, queues) = (self.parse()?, Queues { count, ..Queues::default() });
+    /// Returns the number of devices that there are going to be for `count` queues. They share a pool.
+    fn devices_of(&self, count: u32) -> Result<u32, QueueError> {
+        let spec = self.parse()?;
         if count == 0 || count > 1 && spec.kind().queues == QueueLayout::One {
             return Err(misuse(&self.spec, format!("it cannot have {count} queues")));
         }
-        Ok(Queues { pool_shared_by: spec.devices(queues) as u32, ..queues })
+        Ok(spec.devices(count) as u32)
     }
 
-    pub(crate) fn open_as(mut self, queues: Queues) -> Result<Self, OpenError> {
+    pub(crate) fn open_as(mut self, queues: u32, pool_shared_by: u32) -> Result<Self, OpenError> {
         let refusing = self.refusing();
-        self.opened(queues).map_err(|error| refusing.error(error))?;
+        self.opened(queues, pool_shared_by).map_err(|error| refusing.error(error))?;
         Ok(self)
     }
 
@@ -67,15 +68,54 @@ impl PortBuilder {
     }
 
     pub(in crate::port) fn built(mut self) -> Result<Port, QueueError> {
-        self.opened(Queues::default())?;
+        let opened = self.only()?;
+        let name = self.name.take().unwrap_or_else(|| opened.device.name());
+        self.build_over(name, opened)
+    }
+
+    /// Opens the device, unless it is open, and takes its only queue.
+    fn only(&mut self) -> Result<Opened, QueueError> {
+        self.opened(1, 1)?;
         match self.opened.pop() {
-            Some(opened) if self.opened.is_empty() => {
-                let opened = self.wrapped(opened)?;
-                let name = self.name.take().unwrap_or_else(|| opened.device.name());
-                self.build_over(name, opened)
-            }
+            Some(opened) if self.opened.is_empty() => self.wrapped(opened),
             _ => Err(misuse(&self.spec, "several queues are several ports: call build_queues")),
         }
+    }
+
+    /// Opens the device for one sender that owns its queue, in place of a port: no lane, no poller and no
+    /// watch; see [`Direct`]. Of the settings, those of owners, pollers, receivers and stalls do nothing.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wharf::{Direction, Port};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut path = Port::builder("null", Direction::Send).build_direct()?;
+    /// let mut burst = path.burst(32);
+    /// path.fill(&mut burst, 32, 64, Duration::ZERO)?;
+    /// assert_eq!(path.send(&mut burst, Duration::from_secs(1))?.accepted, 32);
+    /// assert_eq!(path.close().out(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`PortBuilder::build`].
+    pub fn build_direct(mut self) -> Result<Direct, OpenError> {
+        let refusing = self.refusing();
+        self.built_direct().map_err(|error| refusing.error(error))
+    }
+
+    fn built_direct(&mut self) -> Result<Direct, QueueError> {
+        let opened = self.only()?;
+        let pool = self.pool_for(&opened)?;
+        self.queue(&pool, opened.device)?.build_direct()
+    }
+
+    /// Returns the pool that was set, or makes one.
+    fn pool_for(&self, opened: &Opened) -> Result<PagePool, QueueError> {
+        let own = || self.common.host.pool(from_ref(opened));
+        Ok(self.common.pool.clone().map_or_else(own, Ok)?)
     }
 
     /// Opens `count` queues of the device (`xdp`, `packet`, `tap`), and returns a port for each. `each` sets
@@ -120,7 +160,7 @@ impl PortBuilder {
             return Err(misuse(&self.spec, "each queue has a qdisc of its own"));
         }
         if self.opened.is_empty() {
-            self.opened(self.queues(count)?)?;
+            self.opened(count, self.devices_of(count)?)?;
         }
         let queues = std::mem::take(&mut self.opened);
         if self.common.pool.is_none() {
@@ -137,7 +177,7 @@ impl PortBuilder {
     }
 
     /// Returns the number of queues that it has, or will have if `queues` are asked for.
-    pub(crate) fn queues_of(&self, queues: Queues) -> usize {
+    pub(crate) fn queues_of(&self, queues: u32) -> usize {
         let of_spec = || self.parse().map_or(1, |spec| spec.devices(queues));
         if self.opened.is_empty() { of_spec() } else { self.opened.len() }
     }
@@ -172,7 +212,7 @@ impl PortBuilder {
     }
 
     /// Opens the device's queues, unless they are open.
-    fn opened(&mut self, queues: Queues) -> Result<(), QueueError> {
+    fn opened(&mut self, queues: u32, pool_shared_by: u32) -> Result<(), QueueError> {
         if !self.opened.is_empty() {
             return Ok(());
         }
@@ -181,10 +221,11 @@ impl PortBuilder {
             let what = "it cannot send and receive at once".into();
             return Err(DeviceError::Unsupported { device: self.spec.clone(), what }.into());
         }
-        let mut opened = self.common.host.open(&spec, self.direction, queues)?;
+        let opening = Opening { direction: self.direction, queues, pool_shared_by };
+        let mut opened = self.common.host.open(&spec, opening)?;
         let Recovery { on_gone, on_stall, .. } = self.common.recovery;
         if on_gone != OnGone::Fail || on_stall == OnStall::Reset {
-            let around = Reopener::around(&spec, self.direction, queues, on_gone, &mut opened);
+            let around = Reopener::around(&spec, opening, on_gone, &mut opened);
             let fault = |source| {
                 let (device, what) = (self.spec.clone(), "no descriptor");
                 QueueError::System { device, what, source }
@@ -222,11 +263,11 @@ impl PortBuilder {
     }
 
     /// Builds a port over the other end of the device of `near`.
-    pub(in crate::port) fn of_far_end(near: &Port, far_end: Box<dyn Duplex>, direction: Direction) -> Self {
+    pub(in crate::port) fn of_far_end(near: &Port, far_end: AnyDevice, direction: Direction) -> Self {
         let Inner { name, takes_chains, host, .. } = &*near.inner;
         let common =
             Common { takes_chains: *takes_chains, host: host.clone(), is_far_end: true, ..Common::default() };
-        let devices = vec![Opened::new(AnyDevice::Duplex(far_end))];
+        let devices = vec![Opened::new(far_end)];
         Self { name: Some(format!("far end of {name}")), common, ..Self::over(devices, direction) }
     }
 
@@ -246,10 +287,7 @@ impl PortBuilder {
         let Common { owners, poller: settings, takes_chains, inbox_packets, is_far_end, .. } = self.common;
         let (host, direction) = (self.common.host.clone(), self.direction);
         self.check(&name)?;
-        let pool = match &self.common.pool {
-            Some(pool) => pool.clone(),
-            None => host.pool(from_ref(&opened))?,
-        };
+        let pool = self.pool_for(&opened)?;
         let receiving_pool = self.common.receiving_pool.take().unwrap_or_else(|| pool.clone());
         let pollers = self.common.pollers.take().unwrap_or_else(|| self.new_pollers());
         let monitor = PortMonitor::new(std::mem::take(&mut self.common.recovery));
@@ -257,11 +295,11 @@ impl PortBuilder {
         let (queue, source) = match direction {
             Direction::Receive => (None, Source::Apart(receiving.map_or_else(|| device.into_rx(), Ok)?)),
             Direction::Send => (
-                Some(self.queue(&pool, device)?),
+                Some(self.queue(&pool, device)?.build()?),
                 Source::Gone(|device| QueueError::OnlySends { device, what: "it was opened to send" }),
             ),
             Direction::Both => {
-                (Some(self.queue(&pool, device)?), receiving.map_or(Source::OfQueue, Source::Apart))
+                (Some(self.queue(&pool, device)?.build()?), receiving.map_or(Source::OfQueue, Source::Apart))
             }
         };
         if let Some(queue) = &queue {
@@ -293,10 +331,10 @@ impl PortBuilder {
         Ok(port)
     }
 
-    fn queue(self, pool: &PagePool, device: AnyDevice) -> Result<TxQueue, QueueError> {
+    fn queue(&mut self, pool: &PagePool, device: AnyDevice) -> Result<QueueBuilder, QueueError> {
         let mut builder =
             TxQueue::builder_of(pool, device, self.common.host.clock(), self.common.host.park())?;
-        if let Some(qdisc) = self.qdisc {
+        if let Some(qdisc) = self.qdisc.take() {
             builder = builder.qdisc(qdisc);
         }
         if let Some(bounds) = self.common.byte_limits {
@@ -311,7 +349,7 @@ impl PortBuilder {
         if let Some(max_bytes) = self.common.small_queues {
             builder = builder.small_queues(max_bytes);
         }
-        builder.build()
+        Ok(builder)
     }
 }
 

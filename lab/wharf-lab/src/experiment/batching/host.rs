@@ -21,7 +21,7 @@ use wharf_core::queue::TxQueue;
 use wharf_core::sender::Sender;
 use wharf_devices::host::{HostClock, HostPark, PollerThread, cpu_seconds};
 use wharf_devices::registry::Registry;
-use wharf_devices::spec::{DeviceSpec, Direction, Queues};
+use wharf_devices::spec::{DeviceSpec, Direction};
 use wharf_mem::Batch;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 
@@ -196,8 +196,7 @@ impl One<'_> {
 
     /// Opens the device, and makes the queue before it.
     fn queue(&self, pool: &PagePool, doorbells: Option<Arc<AtomicU64>>) -> Result<TxQueue, String> {
-        let opened =
-            self.device.open(Direction::Send, Queues::default()).map_err(|error| error.to_string())?;
+        let opened = self.device.open(Direction::Send).map_err(|error| error.to_string())?;
         let opened = opened.into_iter().next().ok_or("it has no queue")?;
         if opened.far_end.is_some() {
             return Err(
