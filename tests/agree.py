@@ -88,7 +88,7 @@ def of_scrape(text, path):
     return {
         "packets": total("queue_packets_total"), "bytes": total("queue_bytes_total"), "accepted": total("sender_packets_total"),
         "sent": total("queue_sent_packets_total"), "failed": total("queue_failed_packets_total") + behind,
-        "returned": total("queue_returned_packets_total"), "inside": total("queue_backlog_packets") + total("queue_device_packets"),
+        "behind": behind, "returned": total("queue_returned_packets_total"), "inside": total("queue_backlog_packets") + total("queue_device_packets"),
         "batches": total("queue_batches_calls_total"), "doorbells": total("queue_doorbells_total"),
         "requeues": total("queue_requeues_packets_total"), "received": total("receiver_received_packets_total"),
         "received_bytes": total("receiver_bytes_total"), "drops": {reason: count for reason, count in drops.items() if count},
@@ -258,7 +258,11 @@ class Run:
             return None
         views = {}
         for path in shown["paths"]:
-            views[path["path"]] = {"show": of_show(path), "scrape": of_scrape(text, path["path"])}
+            show, scrape = of_show(path), of_scrape(text, path["path"])
+            views[path["path"]] = {"show": show, "scrape": scrape}
+            # A counter of a scrape never falls: what was scraped as sent, and then reported lost behind the device, stays in it.
+            if 0 < scrape["sent"] - show.get("sent", scrape["sent"]) <= scrape["behind"]:
+                scrape["sent"] = show["sent"]
             if path["to"]:
                 adds_up("show", views[path["path"]]["show"])
         return views
