@@ -154,9 +154,12 @@ impl Query {
         (mixed >> 33) as u32
     }
 
-    /// Returns the number of a slot in a cache: destination, flow and ports decide.
-    pub(crate) fn mixed(&self) -> u64 {
-        let fold = |wide: u128| (wide >> 64) as u64 ^ wide as u64;
+    /// Returns a number for a slot in a cache of one's own: destination, source, flow and ports decide, and
+    /// each of its bits depends on all of theirs.
+    #[inline]
+    pub fn mixed(&self) -> u64 {
+        // Turned: a subnet and a host of it often have the same number.
+        let fold = |wide: u128| ((wide >> 64) as u64).rotate_left(32) ^ wide as u64;
         mix(mix(fold(self.to) ^ u64::from(self.flow) << 32)
             ^ fold(self.from).rotate_left(17)
             ^ u64::from(self.ports) << 8)

@@ -126,7 +126,7 @@ impl RouteSender {
         self.ways.cells.give();
         let (wait, query, generation) = (wait.into(), self.query_between(from, to), self.hops.generation());
         let is_idle = self.ways.shared.waiting.is_idle();
-        let known = self.templates.get(to, &query, generation, payload.len()).filter(|_| is_idle);
+        let known = self.templates.get(&query, generation, payload.len()).filter(|_| is_idle);
         match known {
             Some(known) => self.ways.put_known(payload, known, wait),
             None => {

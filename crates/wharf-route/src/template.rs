@@ -3,13 +3,20 @@
 
 use crate::reason::{Fate, Reason};
 use crate::ways::{Looked, Ways};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use wharf::net::{ETHERNET_BYTES, EthernetHeader, IpHeader, UDP, UDP_BYTES, UdpHeader, UdpHeaders};
 use wharf::{Packet, SendError, Wait};
 use wharf_net::{Exit, Hop, Neighbour, Query};
 
-/// As many destinations as a sender is likely to alternate between.
-const TEMPLATES: usize = 256;
+/// More destinations than a sender is likely to alternate between.
+const TEMPLATES: usize = 1024;
+/// Templates are found by sets of places, twice as many as there are templates: of 200 destinations one in a
+/// thousand finds its set full.
+const SETS: usize = 512;
+/// Places of a set.
+const WAYS: usize = 4;
+/// A place is the number of a template, and bits of its query's hash above it.
+const NUMBER: u32 = TEMPLATES as u32 - 1;
 
 /// All headers of the datagrams of one query.
 #[derive(Debug)]
@@ -30,33 +37,65 @@ pub(crate) struct Ends {
     pub(crate) generation: u64,
 }
 
-/// The templates of one sender.
+/// The templates of one sender: memory for as many as it has had use for, up to a bound.
 #[derive(Debug)]
-pub(crate) struct Templates(Box<[Option<Template>]>);
+pub(crate) struct Templates {
+    /// The newest place of a set comes first.
+    sets: Box<[[u32; WAYS]]>,
+    all: Vec<Template>,
+    /// The one that gives way next, once there are as many as there may be.
+    oldest: usize,
+}
 
 impl Default for Templates {
     fn default() -> Self {
-        Self((0..TEMPLATES).map(|_| None).collect())
+        Self { sets: vec![[0; WAYS]; SETS].into(), all: Vec::new(), oldest: 0 }
     }
 }
 
-fn slot_of(to: SocketAddr) -> usize {
-    let low = match to.ip() {
-        IpAddr::V4(ip) => ip.to_bits(),
-        IpAddr::V6(ip) => ip.to_bits() as u32,
-    };
-    (low ^ low >> 8 ^ u32::from(to.port())) as usize % TEMPLATES
+/// Returns the set of a query, and the bits of its hash that a place has.
+#[inline(always)]
+fn set_of(query: &Query) -> (usize, u32) {
+    let hash = query.mixed();
+    (hash as usize % SETS, (hash >> 32) as u32 & !NUMBER)
 }
 
 impl Templates {
     /// Returns the template of a query, if it is good for a payload.
     #[inline]
-    pub(crate) fn get(
-        &self, to: SocketAddr, query: &Query, generation: u64, bytes: usize,
-    ) -> Option<&Template> {
-        let template = self.0[slot_of(to)].as_ref()?;
-        let is_good = template.generation == generation && template.query == *query;
-        (is_good && bytes <= template.payload_bytes_max).then_some(template)
+    pub(crate) fn get(&self, query: &Query, generation: u64, bytes: usize) -> Option<&Template> {
+        let template = &self.all[self.number_of(query)?];
+        (template.generation == generation && bytes <= template.payload_bytes_max).then_some(template)
+    }
+
+    /// Returns the number of a query's template, of whatever state of the tables it is.
+    #[inline]
+    fn number_of(&self, query: &Query) -> Option<usize> {
+        let (set, bits) = set_of(query);
+        let alike = self.sets[set].iter().filter(|place| **place & !NUMBER == bits);
+        let mut numbers = alike.map(|place| (place & NUMBER) as usize);
+        numbers.find(|number| self.all.get(*number).is_some_and(|template| template.query == *query))
+    }
+
+    /// Keeps a template in place of the one that its query has, or else of the oldest.
+    fn put(&mut self, template: Template) {
+        if let Some(number) = self.number_of(&template.query) {
+            self.all[number] = template;
+            return;
+        }
+        let (set, bits) = set_of(&template.query);
+        let number = if self.all.len() < TEMPLATES {
+            self.all.push(template);
+            self.all.len() - 1
+        } else {
+            let number = self.oldest;
+            self.oldest = (number + 1) % TEMPLATES;
+            self.all[number] = template;
+            number
+        };
+        let places = &mut self.sets[set];
+        places.rotate_right(1);
+        places[0] = bits | number as u32;
     }
 
     /// Keeps the headers of a query, where all of them are known and none of a tunnel or a tag is among them.
@@ -71,13 +110,10 @@ impl Templates {
         let ethernet = EthernetHeader { destination: mac, source, vlan: None, ethertype: ip.ethertype() };
         let udp = UdpHeader { source: from.port(), destination: to.port() };
         let payload_bytes_max = (hop.mtu_bytes as usize).saturating_sub(ip.len_bytes() + UDP_BYTES);
-        self.0[slot_of(to)] = UdpHeaders::new(ethernet, ip, udp).map(|headers| Template {
-            generation,
-            query: *query,
-            headers,
-            interface: *interface,
-            payload_bytes_max,
-        });
+        if let Some(headers) = UdpHeaders::new(ethernet, ip, udp) {
+            let interface = *interface;
+            self.put(Template { generation, query: *query, headers, interface, payload_bytes_max });
+        }
     }
 }
 
@@ -116,3 +152,6 @@ impl Ways {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

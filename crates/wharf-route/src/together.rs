@@ -74,7 +74,7 @@ impl RouteSender {
                 };
                 self.ways.cells.give();
                 let query = self.query_between(from, to);
-                let known = self.templates.get(to, &query, generation, payload.len());
+                let known = self.templates.get(&query, generation, payload.len());
                 if let Some(known) = known.filter(|_| is_idle) {
                     keep_error(&mut ended, self.ways.put_known(payload, known, wait));
                     continue;
