@@ -4,6 +4,7 @@
 # packed, alternating in one run. DPDK's driver shares its memory with the device and leaves no offload to it; ours does the same
 # (`copy=off`, and `offload=off` over DPDK's), but for rows of their own. Prints packets that arrive, medians, and ratios to DPDK with itself by round.
 # Needs dpdk-testpmd, root (huge pages) and 2 idle processors; the last two by default.
+# ONLY='packed, wharf, copy=on, to wharf;packed, DPDK to DPDK' runs the rows that have one of these texts.
 # Usage: bench/virtio.sh [ROUNDS] [SECONDS] [CPU OF THE DEVICE] [CPU OF THE DRIVER]
 set -eu
 cd "$(dirname "$0")/.."
