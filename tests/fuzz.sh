@@ -47,7 +47,7 @@ fuzz() { # TARGET
   local seconds log=$out/$1
   # Input that an untrusted peer writes is fuzzed longer.
   # `headers` and `packet` both feed the header parser, and share its time.
-  case $1 in virtqueues | vhost_messages | intel_rings) seconds=30 ;; headers | packet) seconds=5 ;; *) seconds=10 ;; esac
+  case $1 in virtqueues | vhost_messages | vhost_sessions | intel_rings) seconds=30 ;; headers | packet) seconds=5 ;; *) seconds=10 ;; esac
   if ! cargo +nightly fuzz run --sanitizer none "$1" -- -max_total_time="${FUZZ_SECONDS:-$seconds}" -max_len=20000 \
     -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 >"$log" 2>&1; then
     tail -n 40 "$log"
@@ -60,5 +60,5 @@ export -f fuzz
 
 cargo +nightly fuzz build --sanitizer none >"$out/build" 2>&1 || { tail -n 40 "$out/build"; exit 1; }
 # The longest first.
-printf '%s\n' virtqueues vhost_messages intel_rings verbs rtnetlink pcap pcapng links words segments vnet nics cx5_completions cx5_entries nic_pairs headers packet |
+printf '%s\n' virtqueues vhost_messages vhost_sessions intel_rings verbs rtnetlink pcap pcapng links words segments vnet nics cx5_completions cx5_entries nic_pairs headers packet |
   xargs -P "$(nproc)" -I '{}' bash -c 'fuzz "$1"' - '{}'

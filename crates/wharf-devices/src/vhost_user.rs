@@ -340,30 +340,49 @@ impl RxDevice for VhostUser {
     }
 }
 
-/// Serves the messages of one connection until it ends, then moves frames both ways through the resulting
-/// virtqueues: for fuzzing. Returns the error of the messages, if there is one.
+/// Serves the messages of one connection until it ends, and moves frames both ways each time that no message
+/// is left: for fuzzing. Then `more` has its turn: it writes messages, or shuts the connection down. Returns
+/// the frames that came.
 ///
 /// # Errors
 /// The connection's error that [`RxDevice::receive`] would return.
 #[doc(hidden)]
 pub fn converse(
-    stream: &std::os::unix::net::UnixStream, cache: &mut Cache, frames: &mut Batch,
+    stream: &std::os::unix::net::UnixStream, cache: &mut Cache, mut more: impl FnMut(),
 ) -> Result<usize, String> {
     let link = Arc::new(Link::new("fuzz".into(), 2, None).map_err(|error| error.to_string())?);
-    let served = control::serve(&link, stream, 0, |_, _| Ok(()));
-    link.settle();
     let (mut sending, mut receiving) = (Sending::new(&link), Receiving::default());
     sending.attach(cache.pool().region().clone());
-    let mut came = Batch::new(64);
-    let received = receiving.receive(&link, cache, &mut came, 64).unwrap_or(0);
-    sending.transmit(&link, frames, false);
-    sending.close();
     let mut done = Completions::new(256);
+    let mut came = 0;
+    let turns = std::cell::RefCell::new(|| {
+        link.settle();
+        let (mut frames, mut arrived) = (Batch::new(8), Batch::new(64));
+        // A pool whose frames all wait has none: those are tried again.
+        let _ = cache.take(&mut frames, 7, 100).and_then(|_| cache.take(&mut frames, 1, 1000));
+        sending.transmit(&link, &mut frames, false);
+        came += receiving.receive(&link, cache, &mut arrived, 64).unwrap_or(0);
+        sending.reap(&link, 256, &mut done);
+        // Cannot fail: they are this pool's.
+        let _ = (cache.give(&mut frames), cache.give(&mut arrived));
+        give_back(cache, &mut done);
+        more();
+    });
+    let turn = || turns.borrow_mut()();
+    let served = control::serve(&link, stream, 0, |_, _| {
+        turn();
+        Ok(())
+    });
+    turn();
+    sending.close();
     sending.reap(&link, 256, &mut done);
     link.reset();
+    give_back(cache, &mut done);
+    served.map(|()| came)
+}
+
+fn give_back(cache: &mut Cache, done: &mut Completions) {
     let failed = done.failed.drain(..).map(|(frame, _)| frame).collect::<Vec<_>>();
     failed.into_iter().for_each(|frame| drop(cache.give_one(frame)));
-    // Cannot fail: they are this pool's.
-    let _ = (cache.give(&mut came), cache.give(&mut done.sent));
-    served.map(|()| received)
+    let _ = cache.give(&mut done.sent);
 }
